@@ -1,0 +1,2 @@
+//! The `cloudstack-ccm` binary.
+fn main() {}
