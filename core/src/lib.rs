@@ -1,1 +1,19 @@
-//! Placeholder.
+//! The decisions of cloudstack-ccm: no I/O, no clock, no async.
+//!
+//! ```text
+//! parse ──► model (Desired) ─┐
+//! observe::scope             ├─► plan ──► exec (what may run now) ──► render
+//! observe (CloudState) ──────┘
+//! ```
+//!
+//! Reading order: [`model`] and [`observe`] for the two inputs, [`plan`] for the decisions,
+//! [`exec`] for what happens to a plan.
+
+pub mod cidr;
+pub mod exec;
+pub mod ids;
+pub mod model;
+pub mod observe;
+pub mod parse;
+pub mod plan;
+pub mod version;

@@ -1,0 +1,8 @@
+//! Carrying out a plan: which step may run now, what its result means, what is left undone.
+//!
+//! State machines only: the driver in `ccm/` makes the calls.
+
+pub mod backoff;
+pub mod error;
+pub mod job;
+pub mod output;

@@ -1,0 +1,39 @@
+//! What a call gives back when it succeeds.
+
+use crate::ids::{FirewallRuleId, LoadBalancerRuleId, NetworkAclItemId};
+use crate::plan::action::ResolvedAddress;
+
+/// The result of a [`Call`](crate::plan::action::Call). For an async command: of its finished job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Of associateIpAddress: read again after the job, since its result shows an older state.
+    Address(ResolvedAddress),
+    /// Of createLoadBalancerRule.
+    LoadBalancerRule(LoadBalancerRuleId),
+    /// Of createFirewallRule.
+    FirewallRule(FirewallRuleId),
+    /// Of createNetworkACL.
+    NetworkAclItem(NetworkAclItemId),
+    /// Of the fresh read before a release.
+    AddressUse(AddressUse),
+    /// Of everything else.
+    Done,
+}
+
+/// What is on an address (listPublicIpAddresses by id, listLoadBalancerRules by `publicipid`,
+/// listFirewallRules by `ipaddressid`, all read afresh).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddressUse {
+    /// `allocated` as listed; `None` if the address is not (or no longer) in our scope.
+    pub allocated: Option<String>,
+    /// Whether the state is Allocated or Releasing.
+    pub held: bool,
+    /// `issourcenat` or `isstaticnat`.
+    pub nat: bool,
+    /// Ids of load balancer rules, in any state but Deleting.
+    pub load_balancer_rules: Vec<String>,
+    /// Ids of firewall rules, in any state but Deleting.
+    pub firewall_rules: Vec<String>,
+    /// `hasrules`, where the server tells. It can be stale.
+    pub has_rules: Option<bool>,
+}
