@@ -124,6 +124,13 @@ id!(
     ClusterId, "cluster id"
 );
 
+impl JobId {
+    /// A job id of our choice, in the lower-case form that `customjobid` takes.
+    pub fn from_uuid(uuid: uuid::Uuid) -> Self {
+        Self(Arc::from(uuid.hyphenated().to_string()))
+    }
+}
+
 impl LoadBalancerRuleId {
     /// The first eight characters, as records keep them.
     pub fn short(&self) -> &str {

@@ -139,6 +139,11 @@ impl Opening {
     pub fn new(port: Port, cidrs: &CidrSet) -> Self {
         Self(format!("{port}:{}", short_hash(&cidrs.sorted_texts())))
     }
+
+    /// Its port; `None` for a text that we did not write.
+    pub fn port(&self) -> Option<Port> {
+        Port::parse(self.0.split_once(':')?.0)
+    }
 }
 
 impl fmt::Display for Opening {

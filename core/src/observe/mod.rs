@@ -4,6 +4,9 @@
 //! and members that nobody needs to know are absent from [`CloudState::members`]
 //! ([`scope::members_to_read`] says which are needed).
 
+pub mod index;
+pub mod machines;
+pub mod ownership;
 pub mod scope;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -61,3 +61,10 @@ pub enum SpecWarning {
         nearest: Option<&'static str>,
     },
 }
+
+impl fmt::Display for SpecWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::UnknownAnnotation { key, nearest: _ } = self;
+        write!(f, "annotation `{key}` is unknown")
+    }
+}

@@ -411,3 +411,63 @@ pub struct ResolvedAddress {
     /// `allocated` as listed.
     pub allocated: String,
 }
+
+impl Action {
+    /// The steps whose results it needs.
+    pub fn references(&self) -> Vec<&StepId> {
+        let mut steps = Vec::new();
+        match self {
+            Self::CreateLoadBalancerRule(create) => steps.extend(create.address.pending()),
+            Self::AssignToLoadBalancerRule(assign) => steps.extend(assign.rule.pending()),
+            Self::CreateFirewallRule(create) => steps.extend(create.address.pending()),
+            Self::PatchService(patch) => steps.extend(patch.references()),
+            Self::AssociateIpAddress(_)
+            | Self::CheckAddressUnused(_)
+            | Self::DisassociateIpAddress(_)
+            | Self::UpdateLoadBalancerRule(_)
+            | Self::DeleteLoadBalancerRule(_)
+            | Self::RemoveFromLoadBalancerRule(_)
+            | Self::DeleteFirewallRule(_)
+            | Self::CreateNetworkAcl(_)
+            | Self::DeleteNetworkAcl(_) => {}
+        }
+        steps
+    }
+}
+
+impl PatchService<Ref<ResolvedAddress>, Ref<LoadBalancerRuleId>> {
+    fn references(&self) -> Vec<&StepId> {
+        let Self {
+            service: _,
+            finalizer: _,
+            verdict: _,
+            intent: _,
+            record,
+            ingress,
+        } = self;
+        let record = record.iter().flatten();
+        let mut steps: Vec<&StepId> = Vec::new();
+        for draft in record {
+            steps.extend(
+                draft
+                    .addresses
+                    .iter()
+                    .filter_map(|entry| entry.address.pending()),
+            );
+            steps.extend(
+                draft
+                    .members
+                    .values()
+                    .filter_map(|entry| entry.rule.pending()),
+            );
+        }
+        if let Some(IngressDraft::Address {
+            address,
+            ip_mode: _,
+        }) = ingress
+        {
+            steps.extend(address.pending());
+        }
+        steps
+    }
+}
