@@ -150,10 +150,7 @@ pub struct ServiceKey {
 impl ServiceKey {
     /// The key of `namespace/name`.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self {
-            namespace: namespace.into(),
-            name: name.into(),
-        }
+        Self { namespace: namespace.into(), name: name.into() }
     }
 }
 

@@ -66,10 +66,7 @@ impl Observed {
         Self {
             at,
             capabilities,
-            address_by_ip: addresses
-                .iter()
-                .map(|a| (a.address, a.id.clone()))
-                .collect(),
+            address_by_ip: addresses.iter().map(|a| (a.address, a.id.clone())).collect(),
             rules_by_address: group(&rules, |r| r.address.clone(), |r| r.id.clone()),
             firewall_by_address: group(&firewall_rules, |r| r.address.clone(), |r| r.id.clone()),
             acl_items_by_list: group(
@@ -80,18 +77,12 @@ impl Observed {
             addresses: addresses.into_iter().map(|a| (a.id.clone(), a)).collect(),
             rules: rules.into_iter().map(|r| (r.id.clone(), r)).collect(),
             members,
-            firewall_rules: firewall_rules
-                .into_iter()
-                .map(|r| (r.id.clone(), r))
-                .collect(),
+            firewall_rules: firewall_rules.into_iter().map(|r| (r.id.clone(), r)).collect(),
             acl_lists: by_id(acl_lists, |list| list.id.clone()),
             acl_items,
             networks: networks.into_iter().map(|n| (n.id.clone(), n)).collect(),
             vpcs: by_id(vpcs, |vpc| vpc.id.clone()),
-            virtual_machines: virtual_machines
-                .into_iter()
-                .map(|v| (v.id.clone(), v))
-                .collect(),
+            virtual_machines: virtual_machines.into_iter().map(|v| (v.id.clone(), v)).collect(),
             jobs,
         }
     }
@@ -103,9 +94,7 @@ impl Observed {
 
     /// An address that is somebody's and can be used.
     pub fn allocated(&self, id: &PublicIpId) -> Option<&PublicIpAddress> {
-        self.addresses
-            .get(id)
-            .filter(|address| address.state == AddressState::Allocated)
+        self.addresses.get(id).filter(|address| address.state == AddressState::Allocated)
     }
 
     /// Load balancer rules on an address, whoever's.
@@ -129,9 +118,7 @@ impl Observed {
     /// Whether any address of a VPC has a firewall rule.
     pub fn vpc_has_firewall_rules(&self, vpc: &VpcId) -> bool {
         self.firewall_by_address.keys().any(|id| {
-            self.addresses
-                .get(id)
-                .is_some_and(|address| address.vpc.as_ref() == Some(vpc))
+            self.addresses.get(id).is_some_and(|address| address.vpc.as_ref() == Some(vpc))
         })
     }
 
@@ -162,12 +149,9 @@ impl Observed {
 
 fn by_id<K: Ord, V>(list: Listing<Vec<V>>, id: impl Fn(&V) -> K) -> Listing<BTreeMap<K, V>> {
     match list {
-        Listing::Listed(values) => Listing::Listed(
-            values
-                .into_iter()
-                .map(|value| (id(&value), value))
-                .collect(),
-        ),
+        Listing::Listed(values) => {
+            Listing::Listed(values.into_iter().map(|value| (id(&value), value)).collect())
+        }
         Listing::Denied => Listing::Denied,
     }
 }

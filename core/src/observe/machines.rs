@@ -62,10 +62,8 @@ impl Machines {
     /// Matches all Nodes.
     pub fn new(nodes: &BTreeMap<String, Node>, observed: &Observed) -> Self {
         let finder = Finder::new(observed);
-        let matches: BTreeMap<String, Match> = nodes
-            .iter()
-            .map(|(name, node)| (name.clone(), finder.find(node)))
-            .collect();
+        let matches: BTreeMap<String, Match> =
+            nodes.iter().map(|(name, node)| (name.clone(), finder.find(node))).collect();
         let mut machines = Self {
             matches,
             eligible: 0,
@@ -98,10 +96,7 @@ impl Machines {
     fn sort_eligible(&mut self, nodes: &BTreeMap<String, Node>, observed: &Observed) {
         let mut machines: BTreeMap<&str, &VirtualMachine> = BTreeMap::new();
         for (name, found) in &self.matches {
-            if nodes
-                .get(name)
-                .is_none_or(|node| node.eligibility != Eligibility::Eligible)
-            {
+            if nodes.get(name).is_none_or(|node| node.eligibility != Eligibility::Eligible) {
                 continue;
             }
             let id = match found {
@@ -137,28 +132,21 @@ fn count_default_networks<'a>(
 fn backends_by_network(
     machines: &BTreeMap<&str, &VirtualMachine>,
 ) -> BTreeMap<NetworkId, Backends> {
-    let networks: BTreeSet<&NetworkId> = machines
-        .values()
-        .flat_map(|machine| machine.nics.iter().map(|nic| &nic.network))
-        .collect();
+    let networks: BTreeSet<&NetworkId> =
+        machines.values().flat_map(|machine| machine.nics.iter().map(|nic| &nic.network)).collect();
     let backends = |network: &NetworkId| {
         let mut backends = Backends::default();
         for (node, machine) in machines {
             if machine.nic_in(network).is_some() {
                 backends.vms.insert(machine.id.clone());
             } else {
-                backends
-                    .without_nic
-                    .insert((*node).to_owned(), machine.id.clone());
+                backends.without_nic.insert((*node).to_owned(), machine.id.clone());
             }
         }
         backends.digest = members_digest(&backends.vms);
         backends
     };
-    networks
-        .into_iter()
-        .map(|network| (network.clone(), backends(network)))
-        .collect()
+    networks.into_iter().map(|network| (network.clone(), backends(network))).collect()
 }
 
 struct Finder<'a> {
@@ -169,15 +157,8 @@ struct Finder<'a> {
 impl<'a> Finder<'a> {
     fn new(observed: &'a Observed) -> Self {
         let mut by_name: BTreeMap<String, Vec<&VirtualMachine>> = BTreeMap::new();
-        for machine in observed
-            .virtual_machines
-            .values()
-            .filter(|machine| is_alive(machine))
-        {
-            by_name
-                .entry(machine.name.to_lowercase())
-                .or_default()
-                .push(machine);
+        for machine in observed.virtual_machines.values().filter(|machine| is_alive(machine)) {
+            by_name.entry(machine.name.to_lowercase()).or_default().push(machine);
         }
         Self { observed, by_name }
     }
@@ -197,10 +178,9 @@ impl<'a> Finder<'a> {
         let named = self.named(&node.name);
         let mut holders = named.iter().filter(|machine| holds_address(machine, node));
         match (holders.next(), holders.next()) {
-            (Some(machine), None) => Match::Replaced {
-                stale: id.clone(),
-                machine: machine.id.clone(),
-            },
+            (Some(machine), None) => {
+                Match::Replaced { stale: id.clone(), machine: machine.id.clone() }
+            }
             _ => Match::Missing,
         }
     }
@@ -212,15 +192,11 @@ impl<'a> Finder<'a> {
             [machine] => Match::Machine(machine.id.clone()),
             several => {
                 let exact = several.iter().filter(|machine| machine.name == node.name);
-                let holders = several
-                    .iter()
-                    .filter(|machine| holds_address(machine, node));
-                only(exact)
-                    .or_else(|| only(holders))
-                    .map(|machine| Match::Machine(machine.id.clone()))
-                    .unwrap_or_else(|| {
-                        Match::Ambiguous(several.iter().map(|machine| machine.id.clone()).collect())
-                    })
+                let holders = several.iter().filter(|machine| holds_address(machine, node));
+                only(exact).or_else(|| only(holders)).map_or_else(
+                    || Match::Ambiguous(several.iter().map(|m| m.id.clone()).collect()),
+                    |machine| Match::Machine(machine.id.clone()),
+                )
             }
         }
     }
@@ -229,17 +205,12 @@ impl<'a> Finder<'a> {
         let Some((short, _)) = node.name.split_once('.') else {
             return Match::Missing;
         };
-        let holders = self
-            .named(short)
-            .iter()
-            .filter(|machine| holds_address(machine, node));
+        let holders = self.named(short).iter().filter(|machine| holds_address(machine, node));
         only(holders).map_or(Match::Missing, |machine| Match::Machine(machine.id.clone()))
     }
 
     fn named(&self, name: &str) -> &[&'a VirtualMachine] {
-        self.by_name
-            .get(&name.to_lowercase())
-            .map_or(&[], Vec::as_slice)
+        self.by_name.get(&name.to_lowercase()).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -254,9 +225,7 @@ where
 }
 
 fn holds_address(machine: &VirtualMachine, node: &Node) -> bool {
-    node.internal_ips
-        .iter()
-        .any(|address| machine.has_address(address))
+    node.internal_ips.iter().any(|address| machine.has_address(address))
 }
 
 /// Administrators see destroyed machines; assigning one fails the whole call.

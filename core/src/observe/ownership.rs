@@ -67,9 +67,7 @@ impl<'a> Owners<'a> {
             by_load_balancer: services()
                 .map(|s| (rule_name::load_balancer_name(&s.uid), s))
                 .collect(),
-            by_fork_prefix: services()
-                .map(|s| (fork_prefix(policy, &s.key), s))
-                .collect(),
+            by_fork_prefix: services().map(|s| (fork_prefix(policy, &s.key), s)).collect(),
             by_recorded_rule,
         }
     }
@@ -82,9 +80,7 @@ impl<'a> Owners<'a> {
         if let Some(mark) = rule.description.as_deref().and_then(Mark::parse) {
             return self.marked(rule, Some(mark.service.clone()), Some(mark));
         }
-        self.named(rule)
-            .or_else(|| self.recorded(rule))
-            .unwrap_or(Owner::Nobody)
+        self.named(rule).or_else(|| self.recorded(rule)).unwrap_or(Owner::Nobody)
     }
 
     /// A mark with the uid of a Service that exists here is that Service's, whatever cluster id it
@@ -124,8 +120,7 @@ impl<'a> Owners<'a> {
     fn recorded(&self, rule: &LoadBalancerRule) -> Option<Owner> {
         let port = port_of(rule);
         let service = *self.by_recorded_rule.get(&(rule.id.short(), port))?;
-        self.records(service, rule)
-            .then(|| Owner::Service(service.key.clone(), Proof::Recorded))
+        self.records(service, rule).then(|| Owner::Service(service.key.clone(), Proof::Recorded))
     }
 
     fn may_own(&self, service: &Service, rule: &LoadBalancerRule) -> bool {
@@ -134,16 +129,9 @@ impl<'a> Owners<'a> {
 
     /// Whether the Service records the address that the rule is on, as it is allocated now.
     fn records(&self, service: &Service, rule: &LoadBalancerRule) -> bool {
-        let recorded = service
-            .recorded
-            .record
-            .as_ref()
-            .and_then(|r| r.address(&rule.address));
-        let allocated = self
-            .observed
-            .addresses
-            .get(&rule.address)
-            .and_then(|a| a.allocated.as_ref());
+        let recorded = service.recorded.record.as_ref().and_then(|r| r.address(&rule.address));
+        let allocated =
+            self.observed.addresses.get(&rule.address).and_then(|a| a.allocated.as_ref());
         recorded.is_some_and(|recorded| Some(&recorded.allocated) == allocated)
     }
 
@@ -160,10 +148,7 @@ pub fn port_of(rule: &LoadBalancerRule) -> Port {
         Some(Ok(protocol)) => protocol.transport(),
         Some(Err(_)) | None => Transport::Tcp,
     };
-    Port {
-        transport,
-        number: rule.public_port,
-    }
+    Port { transport, number: rule.public_port }
 }
 
 /// The Go controller and its fork leave the finalizer and no record of ours.

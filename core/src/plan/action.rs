@@ -38,10 +38,7 @@ pub struct Pending<I> {
 
 impl<I> Pending<I> {
     pub(super) fn new(step: StepId) -> Self {
-        Self {
-            step,
-            kind: PhantomData,
-        }
+        Self { step, kind: PhantomData }
     }
 
     /// The step that makes it.
@@ -183,6 +180,8 @@ pub struct CreateFirewallRule<A> {
     pub port: Port,
     /// `cidrlist`; never empty.
     pub cidrs: CidrSet,
+    /// Nobody can say whether this VPC has a Firewall service: this call finds out.
+    pub trial: Option<VpcId>,
 }
 
 /// deleteFirewallRule.
@@ -236,14 +235,41 @@ pub struct PatchService<A, R> {
     pub service: ServiceKey,
     /// The finalizer.
     pub finalizer: Option<FinalizerChange>,
-    /// `…-ip-associated-by-controller`; `Some(None)` removes it.
-    pub verdict: Option<Option<Verdict>>,
-    /// `…-ip-intent`; `Some(None)` removes it.
-    pub intent: Option<Option<Intent>>,
-    /// `…-record`; `Some(None)` removes it.
-    pub record: Option<Option<RecordDraft<A, R>>>,
+    /// `…-ip-associated-by-controller`.
+    pub verdict: Edit<Verdict>,
+    /// `…-ip-intent`.
+    pub intent: Edit<Intent>,
+    /// `…-record`.
+    pub record: Edit<RecordDraft<A, R>>,
     /// `status.loadBalancer.ingress`.
     pub ingress: Option<IngressDraft<A>>,
+}
+
+/// What becomes of an annotation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Edit<T> {
+    /// It stays as it is.
+    #[default]
+    Keep,
+    /// It gets this value.
+    Set(T),
+    /// It goes.
+    Remove,
+}
+
+impl<T> Edit<T> {
+    /// The value to set.
+    pub fn value(&self) -> Option<&T> {
+        match self {
+            Self::Set(value) => Some(value),
+            Self::Keep | Self::Remove => None,
+        }
+    }
+
+    /// Whether nothing changes.
+    pub fn is_keep(&self) -> bool {
+        matches!(self, Self::Keep)
+    }
 }
 
 /// What becomes of the finalizer.
@@ -437,35 +463,13 @@ impl Action {
 
 impl PatchService<Ref<ResolvedAddress>, Ref<LoadBalancerRuleId>> {
     fn references(&self) -> Vec<&StepId> {
-        let Self {
-            service: _,
-            finalizer: _,
-            verdict: _,
-            intent: _,
-            record,
-            ingress,
-        } = self;
-        let record = record.iter().flatten();
+        let Self { service: _, finalizer: _, verdict: _, intent: _, record, ingress } = self;
         let mut steps: Vec<&StepId> = Vec::new();
-        for draft in record {
-            steps.extend(
-                draft
-                    .addresses
-                    .iter()
-                    .filter_map(|entry| entry.address.pending()),
-            );
-            steps.extend(
-                draft
-                    .members
-                    .values()
-                    .filter_map(|entry| entry.rule.pending()),
-            );
+        if let Some(draft) = record.value() {
+            steps.extend(draft.addresses.iter().filter_map(|entry| entry.address.pending()));
+            steps.extend(draft.members.values().filter_map(|entry| entry.rule.pending()));
         }
-        if let Some(IngressDraft::Address {
-            address,
-            ip_mode: _,
-        }) = ingress
-        {
+        if let Some(IngressDraft::Address { address, ip_mode: _ }) = ingress {
             steps.extend(address.pending());
         }
         steps

@@ -22,12 +22,7 @@ pub type After = BTreeSet<StepId>;
 impl Builder {
     /// An empty plan for a Service.
     pub fn new(service: ServiceKey) -> Self {
-        Self {
-            plan: Plan {
-                service,
-                steps: Vec::new(),
-            },
-        }
+        Self { plan: Plan { service, steps: Vec::new() } }
     }
 
     /// Adds a step. It waits for `after` and for every step that it takes an id from.
@@ -44,38 +39,18 @@ impl Builder {
         let id = self.free_name(name);
         let mut after = after.clone();
         after.extend(action.references().into_iter().cloned());
-        self.plan.steps.push(Step {
-            id: id.clone(),
-            action,
-            after,
-            reason,
-            disruption,
-        });
+        self.plan.steps.push(Step { id: id.clone(), action, after, reason, disruption });
         id
     }
 
     /// Puts a step before all others.
     pub fn begin_with(&mut self, name: &str, action: Action, reason: Reason) {
         let id = self.free_name(name);
-        for step in self
-            .plan
-            .steps
-            .iter_mut()
-            .filter(|step| step.after.is_empty())
-        {
+        for step in self.plan.steps.iter_mut().filter(|step| step.after.is_empty()) {
             step.after.insert(id.clone());
         }
         let (after, disruption) = (After::new(), Disruption::None);
-        self.plan.steps.insert(
-            0,
-            Step {
-                id,
-                action,
-                after,
-                reason,
-                disruption,
-            },
-        );
+        self.plan.steps.insert(0, Step { id, action, after, reason, disruption });
     }
 
     /// Adds an associate step; gives the new address as rules and as records refer to it.
@@ -87,11 +62,7 @@ impl Builder {
     ) -> (StepId, Ref<PublicIpId>, Ref<ResolvedAddress>) {
         let action = Action::AssociateIpAddress(action);
         let id = self.add("address", action, after, reason, Disruption::None);
-        (
-            id.clone(),
-            Ref::Pending(Pending::new(id.clone())),
-            Ref::Pending(Pending::new(id)),
-        )
+        (id.clone(), Ref::Pending(Pending::new(id.clone())), Ref::Pending(Pending::new(id)))
     }
 
     /// Adds a create step; gives the new rule.

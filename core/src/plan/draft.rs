@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::ids::PublicIpId;
 use crate::model::policy::Mode;
+use crate::model::record::Opening;
 use crate::model::service::{Port, Service};
 use crate::observe::ownership::port_of;
 use crate::plan::Planned;
@@ -35,13 +36,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         standing: &'b Standing<'a>,
     ) -> Self {
         let builder = Builder::new(service.key.clone());
-        let mut draft = Self {
-            planner,
-            service,
-            standing,
-            builder,
-            report: Report::default(),
-        };
+        let mut draft = Self { planner, service, standing, builder, report: Report::default() };
         draft.note_odd_service();
         draft
     }
@@ -60,45 +55,28 @@ impl<'a, 'b> Draft<'a, 'b> {
     pub(super) fn known_ports(&self, address: &PublicIpId) -> BTreeSet<Port> {
         let rules = self.standing.rules_on(address).map(port_of);
         let record = self.service.recorded.record.iter();
-        let openings = record
-            .flat_map(|record| &record.openings)
-            .filter_map(|o| o.port());
-        let asked = self
-            .service
-            .spec
-            .iter()
-            .flat_map(|spec| &spec.ports)
-            .filter_map(|port| {
-                let transport = port.transport.as_ref().ok()?;
-                Some(Port {
-                    transport: *transport,
-                    number: port.number,
-                })
-            });
+        let openings = record.flat_map(|record| &record.openings).filter_map(Opening::port);
+        let asked = self.service.spec.iter().flat_map(|spec| &spec.ports).filter_map(|port| {
+            let transport = port.transport.as_ref().ok()?;
+            Some(Port { transport: *transport, number: port.number })
+        });
         rules.chain(openings).chain(asked).collect()
     }
 
     /// The finished plan.
     pub(super) fn finish(self) -> Planned {
-        Planned {
-            plan: self.builder.finish(),
-            report: self.report,
-        }
+        Planned { plan: self.builder.finish(), report: self.report }
     }
 
     fn note_odd_service(&mut self) {
         for warning in &self.service.warnings {
-            self.report.add(Note::OddSpec {
-                warning: warning.clone(),
-            });
+            self.report.add(Note::OddSpec { warning: warning.clone() });
         }
         if self.service.recorded.of_another_service {
             self.report.add(Note::RecordOfAnotherService {});
         }
         for address in &self.standing.gone {
-            self.report.add(Note::AddressGone {
-                address: address.clone(),
-            });
+            self.report.add(Note::AddressGone { address: address.clone() });
         }
     }
 }

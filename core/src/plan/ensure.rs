@@ -34,20 +34,10 @@ const CIDR_LIST_LIMIT: usize = 255;
 pub(super) fn refuse(service: &Service, errors: &ParseErrors) -> Planned {
     let mut report = Report::default();
     for warning in &service.warnings {
-        report.add(Note::OddSpec {
-            warning: warning.clone(),
-        });
+        report.add(Note::OddSpec { warning: warning.clone() });
     }
-    report.add(Note::InvalidSpec {
-        errors: errors.clone(),
-    });
-    Planned {
-        plan: Plan {
-            service: service.key.clone(),
-            steps: Vec::new(),
-        },
-        report,
-    }
+    report.add(Note::InvalidSpec { errors: errors.clone() });
+    Planned { plan: Plan { service: service.key.clone(), steps: Vec::new() }, report }
 }
 
 /// Plans a Service that wants a load balancer.
@@ -82,13 +72,7 @@ struct Decision<'a> {
 }
 
 fn decide<'a>(draft: &Draft<'a, '_>, spec: &LoadBalancerSpec) -> Result<Decision<'a>, Note> {
-    let Draft {
-        planner,
-        service,
-        standing,
-        builder: _,
-        report: _,
-    } = draft;
+    let Draft { planner, service, standing, builder: _, report: _ } = draft;
     check_manifest_uid(planner, service, spec)?;
     let sources = rule_sources(planner, spec)?;
     let target = public_ip::choose(planner, service, spec, standing)?;
@@ -96,15 +80,7 @@ fn decide<'a>(draft: &Draft<'a, '_>, spec: &LoadBalancerSpec) -> Result<Decision
     let (filter, filter_note) = network::filter(planner, service, standing, network);
     let backends = planner.machines.backends(&network.id);
     let ports = port::sort(planner, service, spec, standing, &target, network);
-    Ok(Decision {
-        target,
-        network,
-        filter,
-        filter_note,
-        sources,
-        backends,
-        ports,
-    })
+    Ok(Decision { target, network, filter, filter_note, sources, backends, ports })
 }
 
 impl<'a> Decision<'a> {
@@ -182,13 +158,7 @@ impl<'a> Decision<'a> {
         served: &Served<'a>,
         numbers: &mut BTreeSet<u32>,
     ) -> Result<PortWork<'a>, PlanError> {
-        let Draft {
-            planner,
-            service,
-            standing,
-            builder: _,
-            report: _,
-        } = draft;
+        let Draft { planner, service, standing, builder: _, report: _ } = draft;
         let port = served.port;
         let wanted = load_balancer_rule::wanted(
             planner.policy,
@@ -217,8 +187,10 @@ impl<'a> Decision<'a> {
             acl_change: network_acl::AclChange::default(),
         };
         match &self.filter {
-            Filter::Firewall => work.firewall = self.compare_firewall(draft, port, &spec.ranges),
-            Filter::Acl(target) => self.compare_acl(draft, target, &mut work, numbers),
+            Filter::Firewall { trial: _ } => {
+                work.firewall = self.compare_firewall(draft, port, &spec.ranges);
+            }
+            Filter::Acl(target) => compare_acl(draft, target, &mut work, numbers),
             Filter::Unmanaged => {}
         }
         Ok(work)
@@ -244,43 +216,6 @@ impl<'a> Decision<'a> {
         firewall_rule::change(&own, &foreign, port, wanted)
     }
 
-    fn compare_acl(
-        &self,
-        draft: &Draft<'a, '_>,
-        target: &AclTarget,
-        work: &mut PortWork<'a>,
-        numbers: &mut BTreeSet<u32>,
-    ) {
-        let Draft {
-            planner,
-            service,
-            standing,
-            builder: _,
-            report: _,
-        } = draft;
-        let port = work.port();
-        let (change, number) = match target {
-            AclTarget::List(list) => {
-                let change = network_acl::change(planner, service, standing, list, port);
-                let number = change
-                    .create
-                    .then(|| network_acl::number(planner.observed, list, port, numbers))
-                    .flatten();
-                (change, number)
-            }
-            AclTarget::Network(_) => (
-                network_acl::AclChange {
-                    create: true,
-                    ..Default::default()
-                },
-                None,
-            ),
-        };
-        numbers.extend(number);
-        work.acl_change = change;
-        work.acl = Some((target.clone(), number));
-    }
-
     fn add_port_steps(
         &self,
         draft: &mut Draft<'a, '_>,
@@ -296,6 +231,10 @@ impl<'a> Decision<'a> {
                 address: address.id.clone(),
                 network: &self.network.id,
                 description: &work.wanted.description,
+                trial: match &self.filter {
+                    Filter::Firewall { trial } => trial.clone(),
+                    Filter::Acl(_) | Filter::Unmanaged => None,
+                },
             };
             let steps_before = draft.builder.all();
             let rule = serve::add_steps(&mut draft.builder, &site, work, &after, &acl_steps);
@@ -311,13 +250,7 @@ impl<'a> Decision<'a> {
             return After::new();
         }
         let is_acl = |id: &&crate::plan::StepId| id.as_str().starts_with("acl/");
-        let added: After = draft
-            .builder
-            .all()
-            .difference(before)
-            .filter(is_acl)
-            .cloned()
-            .collect();
+        let added: After = draft.builder.all().difference(before).filter(is_acl).cloned().collect();
         if added.is_empty() { queue } else { added }
     }
 
@@ -359,21 +292,14 @@ impl<'a> Decision<'a> {
         let served = |port: &Port| self.ports.served.iter().any(|s| s.port == *port);
         let refused = |port: &Port| self.ports.refused.contains(port);
         let known = draft.known_ports(&address.id).into_iter();
-        known
-            .filter(|port| !served(port) && !refused(port))
-            .collect()
+        known.filter(|port| !served(port) && !refused(port)).collect()
     }
 
     fn remove_stale_ports(&self, draft: &mut Draft<'a, '_>, stale: &BTreeSet<Port>) {
         let Some(address) = self.target.held() else {
             return;
         };
-        let reused = |port: &Port| {
-            self.ports
-                .served
-                .iter()
-                .any(|s| s.port.number == port.number)
-        };
+        let reused = |port: &Port| self.ports.served.iter().any(|s| s.port.number == port.number);
         // A number that is used again was cleared before its new rule.
         for port in stale.iter().filter(|port| !reused(port)) {
             let reason = Reason::PortRemoved { port: port.number };
@@ -383,34 +309,20 @@ impl<'a> Decision<'a> {
 
     fn verdict(&self) -> Verdict {
         match self.target {
-            Target::Held {
-                address: _,
-                ours: false,
-            } => Verdict::User,
-            Target::Held {
-                address: _,
-                ours: true,
-            }
-            | Target::New(_) => Verdict::Ours,
+            Target::Held { address: _, ours: false } => Verdict::User,
+            Target::Held { address: _, ours: true } | Target::New(_) => Verdict::Ours,
         }
     }
 
     fn add_notes(&self, draft: &mut Draft<'_, '_>, spec: &LoadBalancerSpec) {
-        for note in self
-            .ports
-            .notes
-            .iter()
-            .cloned()
-            .chain(self.filter_note.clone())
-        {
+        for note in self.ports.notes.iter().cloned().chain(self.filter_note.clone()) {
             draft.note(note);
         }
         let restricted = spec.ranges != CidrSet::everybody();
         let layered = draft.planner.policy.source_ranges_mode == SourceRangesMode::Layered;
-        if restricted && layered && self.filter != Filter::Firewall {
-            draft.note(Note::RangesWithoutEffect {
-                network: self.network.name.clone(),
-            });
+        let firewalled = matches!(self.filter, Filter::Firewall { trial: _ });
+        if restricted && layered && !firewalled {
+            draft.note(Note::RangesWithoutEffect { network: self.network.name.clone() });
         }
         self.add_node_notes(draft);
         self.add_foreign_rule_notes(draft);
@@ -427,11 +339,7 @@ impl<'a> Decision<'a> {
                 Some(Match::Ambiguous(candidates)) => Note::NodeAmbiguous {
                     node: node.clone(),
                     candidates: network::some_names(
-                        candidates
-                            .iter()
-                            .map(ToString::to_string)
-                            .collect::<Vec<_>>()
-                            .iter(),
+                        candidates.iter().map(ToString::to_string).collect::<Vec<_>>().iter(),
                     ),
                 },
                 _ => Note::NodeWithoutMachine { node: node.clone() },
@@ -440,20 +348,12 @@ impl<'a> Decision<'a> {
         for (node, machine) in &self.backends.without_nic {
             let network = self.network.name.clone();
             let (node, machine) = (node.clone(), machine.clone());
-            draft.note(Note::NodeOutsideNetwork {
-                node,
-                machine,
-                network,
-            });
+            draft.note(Note::NodeOutsideNetwork { node, machine, network });
         }
         for (node, found) in &machines.matches {
             if let Match::Replaced { stale, machine } = found {
                 let (stale, machine) = (stale.clone(), machine.clone());
-                draft.note(Note::ProviderIdStale {
-                    node: node.clone(),
-                    stale,
-                    machine,
-                });
+                draft.note(Note::ProviderIdStale { node: node.clone(), stale, machine });
             }
         }
         if member::all_kept(draft.planner, &self.backends) {
@@ -484,6 +384,33 @@ impl<'a> Decision<'a> {
             draft.note(note);
         }
     }
+}
+
+/// Compares the ACL item of a port; `numbers` are those that this plan gives away.
+fn compare_acl<'a>(
+    draft: &Draft<'a, '_>,
+    target: &AclTarget,
+    work: &mut PortWork<'a>,
+    numbers: &mut BTreeSet<u32>,
+) {
+    let Draft { planner, service, standing, builder: _, report: _ } = draft;
+    let port = work.port();
+    let (change, number) = match target {
+        AclTarget::List(list) => {
+            let change = network_acl::change(planner, service, standing, list, port);
+            let number = change
+                .create
+                .then(|| network_acl::number(planner.observed, list, port, numbers))
+                .flatten();
+            (change, number)
+        }
+        AclTarget::Network(_) => {
+            (network_acl::AclChange { create: true, ..Default::default() }, None)
+        }
+    };
+    numbers.extend(number);
+    work.acl_change = change;
+    work.acl = Some((target.clone(), number));
 }
 
 fn notes_of(work: &PortWork<'_>) -> Vec<Note> {
@@ -518,9 +445,7 @@ fn rule_sources(planner: &Planner<'_>, spec: &LoadBalancerSpec) -> Result<Source
         Some(version)
             if !sources.is_everybody() && !capabilities.features().restricts_rule_sources() =>
         {
-            Err(Note::SourcesNotServed {
-                version: version.to_string(),
-            })
+            Err(Note::SourcesNotServed { version: version.to_string() })
         }
         _ => Ok(sources),
     }
@@ -536,11 +461,7 @@ fn check_manifest_uid(
     if planner.policy.mode != Mode::Manifests {
         return Ok(());
     }
-    let published = service
-        .recorded
-        .ingress
-        .iter()
-        .filter_map(|entry| entry.ip.as_deref());
+    let published = service.recorded.ingress.iter().filter_map(|entry| entry.ip.as_deref());
     let published = published.filter_map(|ip| ip.parse().ok());
     for ip in spec.requested_address.into_iter().chain(published) {
         let Some(address) = planner.observed.address_by_ip(ip) else {
@@ -553,16 +474,9 @@ fn check_manifest_uid(
         let ports: BTreeSet<u16> = spec.ports.iter().map(|port| port.number).collect();
         for mark in marks.filter(|mark| mark.cluster == planner.policy.cluster_id) {
             let same_port = Port::parse(&mark.port).is_some_and(|p| ports.contains(&p.number));
-            let known = planner
-                .desired
-                .services
-                .values()
-                .any(|other| other.uid == mark.service);
+            let known = planner.desired.services.values().any(|other| other.uid == mark.service);
             if same_port && !known {
-                return Err(Note::ManifestWithoutUid {
-                    address: ip,
-                    uid: mark.service,
-                });
+                return Err(Note::ManifestWithoutUid { address: ip, uid: mark.service });
             }
         }
     }

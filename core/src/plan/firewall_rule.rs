@@ -42,12 +42,7 @@ impl FirewallChange<'_> {
     /// Openings that are ours before the change.
     pub(super) fn openings_before(&self, port: Port) -> impl Iterator<Item = Opening> {
         let closing = self.close.iter().map(|(rule, _)| *rule);
-        let rules = self
-            .keep
-            .iter()
-            .copied()
-            .chain(closing)
-            .chain(self.contained.iter().copied());
+        let rules = self.keep.iter().copied().chain(closing).chain(self.contained.iter().copied());
         rules.map(move |rule| Opening::new(port, &rule.cidrs))
     }
 
@@ -56,9 +51,7 @@ impl FirewallChange<'_> {
         let kept = self.keep.iter().map(|rule| &rule.cidrs);
         let made = self.inside.iter().chain(&self.widen);
         let remade = self.close.iter().filter_map(|(_, again)| again.as_ref());
-        kept.chain(made)
-            .chain(remade)
-            .map(move |cidrs| Opening::new(port, cidrs))
+        kept.chain(made).chain(remade).map(move |cidrs| Opening::new(port, cidrs))
     }
 }
 
@@ -72,27 +65,18 @@ pub(super) fn change<'a>(
     let mut change = FirewallChange::default();
     let by_others = opened_by_others(foreign, port, wanted, &mut change.notes);
     let wanted = wanted.minus(&by_others);
-    let (dying, alive): (Vec<_>, Vec<_>) = own
-        .iter()
-        .copied()
-        .partition(|rule| rule.state == RuleState::Deleting);
-    let (keep, go): (Vec<_>, Vec<_>) = alive
-        .into_iter()
-        .partition(|rule| rule.cidrs.is_subset(&wanted));
-    let kept = keep
-        .iter()
-        .fold(CidrSet::default(), |set, rule| set.plus(&rule.cidrs));
+    let (dying, alive): (Vec<_>, Vec<_>) =
+        own.iter().copied().partition(|rule| rule.state == RuleState::Deleting);
+    let (keep, go): (Vec<_>, Vec<_>) =
+        alive.into_iter().partition(|rule| rule.cidrs.is_subset(&wanted));
+    let kept = keep.iter().fold(CidrSet::default(), |set, rule| set.plus(&rule.cidrs));
     let (contained, close): (Vec<_>, Vec<_>) = go
         .into_iter()
         .partition(|rule| wanted.covers_all(&rule.cidrs) && rule.cidrs.common(&wanted).is_empty());
-    let open_now = close
-        .iter()
-        .fold(CidrSet::default(), |set, rule| set.plus(&rule.cidrs));
+    let open_now = close.iter().fold(CidrSet::default(), |set, rule| set.plus(&rule.cidrs));
     let missing = wanted.minus(&kept).minus(&open_now);
-    let (inside, widen): (Vec<Cidr>, Vec<Cidr>) = missing
-        .iter()
-        .cloned()
-        .partition(|cidr| open_now.covers(cidr));
+    let (inside, widen): (Vec<Cidr>, Vec<Cidr>) =
+        missing.iter().cloned().partition(|cidr| open_now.covers(cidr));
     change.inside = groups(&CidrSet::from_iter(inside));
     change.widen = groups(&CidrSet::from_iter(widen));
     let again = |rule: &FirewallRule| {
@@ -100,9 +84,7 @@ pub(super) fn change<'a>(
         (!stays.is_empty()).then_some(stays)
     };
     change.close = close.into_iter().map(|rule| (rule, again(rule))).collect();
-    change
-        .close
-        .extend(dying.into_iter().map(|rule| (rule, None)));
+    change.close.extend(dying.into_iter().map(|rule| (rule, None)));
     change.contained = contained;
     change.keep = keep;
     change
@@ -145,10 +127,7 @@ pub(super) fn is_recorded(service: &Service, port: Port, cidrs: &CidrSet) -> boo
 }
 
 fn is_asked_for(service: &Service, cidrs: &CidrSet) -> bool {
-    service
-        .spec
-        .as_ref()
-        .is_ok_and(|spec| cidrs.is_subset(&spec.ranges))
+    service.spec.as_ref().is_ok_and(|spec| cidrs.is_subset(&spec.ranges))
 }
 
 /// The wanted networks that somebody else's rules let in by the same text.
@@ -159,14 +138,8 @@ fn opened_by_others(
     notes: &mut Vec<Note>,
 ) -> CidrSet {
     let mut opened = CidrSet::default();
-    for rule in foreign
-        .iter()
-        .filter(|rule| rule.state != RuleState::Deleting)
-    {
-        notes.push(Note::OpenedByOthers {
-            port,
-            rule: rule.id.clone(),
-        });
+    for rule in foreign.iter().filter(|rule| rule.state != RuleState::Deleting) {
+        notes.push(Note::OpenedByOthers { port, rule: rule.id.clone() });
         opened = opened.plus(&rule.cidrs.common(wanted));
     }
     opened
@@ -176,9 +149,7 @@ fn opened_by_others(
 fn groups(cidrs: &CidrSet) -> Vec<CidrSet> {
     let size = cidrs.len().div_ceil(LARGEST_GROUP_COUNT).max(1);
     let all: Vec<Cidr> = cidrs.iter().cloned().collect();
-    all.chunks(size)
-        .map(|chunk| chunk.iter().cloned().collect())
-        .collect()
+    all.chunks(size).map(|chunk| chunk.iter().cloned().collect()).collect()
 }
 
 #[cfg(test)]
@@ -189,10 +160,7 @@ mod tests {
     use crate::ids::{FirewallRuleId, PublicIpId};
     use crate::model::service::Transport;
 
-    const PORT: Port = Port {
-        transport: Transport::Tcp,
-        number: 80,
-    };
+    const PORT: Port = Port { transport: Transport::Tcp, number: 80 };
 
     fn set(text: &str) -> CidrSet {
         CidrSet::parse_listed(text).unwrap()
@@ -230,21 +198,12 @@ mod tests {
                 .map(|(rule, again)| (rule.id.to_string(), again.as_ref().map(CidrSet::joined)))
                 .collect(),
             widen: change.widen.iter().map(CidrSet::joined).collect(),
-            contained: change
-                .contained
-                .iter()
-                .map(|rule| rule.id.to_string())
-                .collect(),
+            contained: change.contained.iter().map(|rule| rule.id.to_string()).collect(),
         }
     }
 
     fn nothing() -> Shown {
-        Shown {
-            inside: vec![],
-            close: vec![],
-            widen: vec![],
-            contained: vec![],
-        }
+        Shown { inside: vec![], close: vec![], widen: vec![], contained: vec![] }
     }
 
     const A: &str = "198.51.100.1/32";
@@ -254,33 +213,20 @@ mod tests {
     #[test]
     fn c051_a_range_is_added_by_a_rule_of_its_own() {
         let found = shown(&[rule("f1", A)], &[], &format!("{A},{B}"));
-        assert_eq!(
-            found,
-            Shown {
-                widen: vec![B.into()],
-                ..nothing()
-            }
-        );
+        assert_eq!(found, Shown { widen: vec![B.into()], ..nothing() });
     }
 
     #[test]
     fn c106_rules_of_one_network_each_change_without_a_cut() {
         let found = shown(&[rule("fa", A), rule("fb", B)], &[], &format!("{B},{C}"));
-        let expected = Shown {
-            close: vec![("fa".into(), None)],
-            widen: vec![C.into()],
-            ..nothing()
-        };
+        let expected =
+            Shown { close: vec![("fa".into(), None)], widen: vec![C.into()], ..nothing() };
         assert_eq!(found, expected);
     }
 
     #[test]
     fn c106_a_group_that_keeps_some_is_deleted_and_remade() {
-        let found = shown(
-            &[rule("fab", &format!("{A},{B}"))],
-            &[],
-            &format!("{B},{C}"),
-        );
+        let found = shown(&[rule("fab", &format!("{A},{B}"))], &[], &format!("{B},{C}"));
         let expected = Shown {
             close: vec![("fab".into(), Some(B.into()))],
             widen: vec![C.into()],
@@ -292,22 +238,16 @@ mod tests {
     #[test]
     fn narrowing_everybody_opens_the_narrow_rule_first() {
         let found = shown(&[rule("f0", "0.0.0.0/0")], &[], A);
-        let expected = Shown {
-            inside: vec![A.into()],
-            close: vec![("f0".into(), None)],
-            ..nothing()
-        };
+        let expected =
+            Shown { inside: vec![A.into()], close: vec![("f0".into(), None)], ..nothing() };
         assert_eq!(found, expected);
     }
 
     #[test]
     fn widening_deletes_the_contained_rule_last() {
         let found = shown(&[rule("f1", A)], &[], "0.0.0.0/0");
-        let expected = Shown {
-            widen: vec!["0.0.0.0/0".into()],
-            contained: vec!["f1".into()],
-            ..nothing()
-        };
+        let expected =
+            Shown { widen: vec!["0.0.0.0/0".into()], contained: vec!["f1".into()], ..nothing() };
         assert_eq!(found, expected);
     }
 
@@ -315,10 +255,7 @@ mod tests {
     fn any_partition_of_the_wanted_set_is_converged() {
         let both = format!("{A},{B}");
         assert_eq!(shown(&[rule("f", &both)], &[], &both), nothing());
-        assert_eq!(
-            shown(&[rule("fb", B), rule("fa", A)], &[], &both),
-            nothing()
-        );
+        assert_eq!(shown(&[rule("fb", B), rule("fa", A)], &[], &both), nothing());
     }
 
     #[test]
@@ -327,13 +264,7 @@ mod tests {
         wide.ports = Some((1, 65535));
         assert_eq!(shown(&[], &[wide], "0.0.0.0/0"), nothing());
         let found = shown(&[], &[rule("theirs", A)], &format!("{A},{B}"));
-        assert_eq!(
-            found,
-            Shown {
-                widen: vec![B.into()],
-                ..nothing()
-            }
-        );
+        assert_eq!(found, Shown { widen: vec![B.into()], ..nothing() });
     }
 
     #[test]
@@ -349,11 +280,8 @@ mod tests {
         let mut dying = rule("f1", A);
         dying.state = RuleState::Deleting;
         let found = shown(&[dying], &[], A);
-        let expected = Shown {
-            close: vec![("f1".into(), None)],
-            widen: vec![A.into()],
-            ..nothing()
-        };
+        let expected =
+            Shown { close: vec![("f1".into(), None)], widen: vec![A.into()], ..nothing() };
         assert_eq!(found, expected);
     }
 }

@@ -92,10 +92,7 @@ fn must_recreate(
     }
     let found = protocol(rule);
     if found != wanted.protocol && features.protocol_change() == ProtocolChange::Recreate {
-        return Some(Reason::ProtocolCannotBeEdited {
-            found,
-            wanted: wanted.protocol,
-        });
+        return Some(Reason::ProtocolCannotBeEdited { found, wanted: wanted.protocol });
     }
     None
 }
@@ -112,20 +109,14 @@ fn can_edit_sources(sources: &Sources, features: Features) -> bool {
 fn must_update(rule: &LoadBalancerRule, wanted: &WantedRule, has_members: bool) -> Option<Reason> {
     let found = protocol(rule);
     if found != wanted.protocol || name_bears_other_protocol(rule, wanted) {
-        return Some(Reason::ProtocolDiffers {
-            found,
-            wanted: wanted.protocol,
-        });
+        return Some(Reason::ProtocolDiffers { found, wanted: wanted.protocol });
     }
     if rule.algorithm != Ok(wanted.algorithm) {
         let found = match &rule.algorithm {
             Ok(algorithm) => algorithm.to_string(),
             Err(text) => text.clone(),
         };
-        return Some(Reason::AlgorithmDiffers {
-            found,
-            wanted: wanted.algorithm,
-        });
+        return Some(Reason::AlgorithmDiffers { found, wanted: wanted.algorithm });
     }
     if rule.sources != wanted.sources {
         let (found, wanted) = (rule.sources.clone(), wanted.sources.clone());
@@ -134,22 +125,14 @@ fn must_update(rule: &LoadBalancerRule, wanted: &WantedRule, has_members: bool) 
     if rule.state == RuleState::Add && has_members {
         return Some(Reason::PushOwed);
     }
-    let marked = rule
-        .description
-        .as_deref()
-        .is_some_and(|text| Mark::parse(text).is_some());
-    (marked && rule.name != wanted.name).then(|| Reason::NameDiffers {
-        found: rule.name.clone(),
-    })
+    let marked = rule.description.as_deref().is_some_and(|text| Mark::parse(text).is_some());
+    (marked && rule.name != wanted.name).then(|| Reason::NameDiffers { found: rule.name.clone() })
 }
 
 /// A failed update keeps the new protocol but not the new name: such a rule was not pushed.
 fn name_bears_other_protocol(rule: &LoadBalancerRule, wanted: &WantedRule) -> bool {
     match rule_name::read(&rule.name, rule.public_port) {
-        NamedBy::Controller {
-            load_balancer: _,
-            protocol,
-        } => protocol != wanted.protocol,
+        NamedBy::Controller { load_balancer: _, protocol } => protocol != wanted.protocol,
         NamedBy::InTree { .. } | NamedBy::Fork { .. } | NamedBy::Other => false,
     }
 }

@@ -67,14 +67,8 @@ pub(super) fn change(
 ) -> Result<MemberChange, PlanError> {
     let Some(current) = planner.observed.members.get(&rule.id) else {
         if vouched(service, standing, rule, backends) {
-            let kept = MemberChange {
-                add: BTreeSet::new(),
-                ..of_new_rule(backends)
-            };
-            return Ok(MemberChange {
-                has_some: true,
-                ..kept
-            });
+            let kept = MemberChange { add: BTreeSet::new(), ..of_new_rule(backends) };
+            return Ok(MemberChange { has_some: true, ..kept });
         }
         return Err(PlanError::MembersNotRead(rule.id.clone()));
     };
@@ -104,16 +98,8 @@ pub(super) fn to_read(
     };
     let rules = standing.rules.iter().map(|(rule, _)| *rule).filter(|rule| {
         rule.state != RuleState::Deleting
-            && spec
-                .ports
-                .iter()
-                .any(|port| port.number == rule.public_port)
-            && !vouched(
-                service,
-                standing,
-                rule,
-                &planner.machines.backends(&rule.network),
-            )
+            && spec.ports.iter().any(|port| port.number == rule.public_port)
+            && !vouched(service, standing, rule, &planner.machines.backends(&rule.network))
     });
     rules.map(|rule| rule.id.clone()).collect()
 }
@@ -126,10 +112,8 @@ fn vouched(
     rule: &LoadBalancerRule,
     backends: &Backends,
 ) -> bool {
-    let believed = MemberDigest {
-        rule: rule.id.short().to_owned(),
-        digest: backends.digest.clone(),
-    };
+    let believed =
+        MemberDigest { rule: rule.id.short().to_owned(), digest: backends.digest.clone() };
     standing.basis == Basis::Record
         && rule.state == RuleState::Active
         && !backends.vms.is_empty()

@@ -77,13 +77,7 @@ pub struct Planned {
 impl Planned {
     /// Nothing to do and nothing to say.
     pub fn nothing(service: ServiceKey) -> Self {
-        Self {
-            plan: Plan {
-                service,
-                steps: Vec::new(),
-            },
-            report: report::Report::default(),
-        }
+        Self { plan: Plan { service, steps: Vec::new() }, report: report::Report::default() }
     }
 }
 
@@ -119,9 +113,7 @@ impl Plan {
 
     /// Whether any step changes CloudStack.
     pub fn touches_cloud(&self) -> bool {
-        self.steps
-            .iter()
-            .any(|step| step.action.kind() == Kind::Change)
+        self.steps.iter().any(|step| step.action.kind() == Kind::Change)
     }
 
     /// A step by name.

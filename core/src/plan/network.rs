@@ -1,6 +1,6 @@
 //! The network of a Service, and what filters traffic in it.
 
-use crate::ids::NetworkId;
+use crate::ids::{NetworkId, VpcId};
 use crate::model::service::Service;
 use crate::observe::{Listing, Network};
 use crate::plan::action::AclTarget;
@@ -12,8 +12,11 @@ use crate::plan::standing::Standing;
 /// What has to be opened for a port in a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Filter {
-    /// Firewall rules on the address.
-    Firewall,
+    /// Firewall rules on the address. In a VPC that we may not look at, the first one is a trial.
+    Firewall {
+        /// The VPC that is tried.
+        trial: Option<VpcId>,
+    },
     /// Items of a network ACL list.
     Acl(AclTarget),
     /// Nothing that we may or must manage.
@@ -32,11 +35,7 @@ pub(super) fn decide<'a>(
         None => planner.machines.main_network(|_| true).cloned(),
     };
     let id = id.ok_or_else(|| unknown(planner))?;
-    let network = planner
-        .observed
-        .networks
-        .get(&id)
-        .ok_or_else(|| not_found(planner, &id))?;
+    let network = planner.observed.networks.get(&id).ok_or_else(|| not_found(planner, &id))?;
     if !network.services.contains_key("Lb") {
         let name = network.name.clone();
         return Err(Note::NetworkWithoutLoadBalancer { network: id, name });
@@ -57,19 +56,12 @@ fn of_address(
     address: &crate::ids::PublicIpId,
 ) -> Option<NetworkId> {
     let found = planner.observed.addresses.get(address)?;
-    let of_rules = standing
-        .rules_on(address)
-        .map(|rule| rule.network.clone())
-        .next();
+    let of_rules = standing.rules_on(address).map(|rule| rule.network.clone()).next();
     let Some(vpc) = &found.vpc else {
         return found.network.clone().or(of_rules);
     };
     let in_vpc = |id: &NetworkId| {
-        planner
-            .observed
-            .networks
-            .get(id)
-            .is_some_and(|network| network.vpc.as_ref() == Some(vpc))
+        planner.observed.networks.get(id).is_some_and(|network| network.vpc.as_ref() == Some(vpc))
     };
     of_rules
         .or_else(|| found.network.clone())
@@ -80,19 +72,14 @@ fn outside(planner: &Planner<'_>, address: std::net::Ipv4Addr, network: &Network
     if planner.machines.eligible == 0 {
         return Note::NoEligibleNodes {};
     }
-    Note::AddressInOtherNetwork {
-        address,
-        network: network.name.clone(),
-    }
+    Note::AddressInOtherNetwork { address, network: network.name.clone() }
 }
 
 fn unknown(planner: &Planner<'_>) -> Note {
     if planner.machines.eligible == 0 {
         return Note::NoEligibleNodes {};
     }
-    Note::NetworkUnknown {
-        nodes: some_names(planner.machines.unmatched.iter()),
-    }
+    Note::NetworkUnknown { nodes: some_names(planner.machines.unmatched.iter()) }
 }
 
 fn not_found(planner: &Planner<'_>, id: &NetworkId) -> Note {
@@ -111,11 +98,7 @@ fn not_found(planner: &Planner<'_>, id: &NetworkId) -> Note {
         Some(project) => format!("project {project}"),
         None => "the account of the API key, no project".to_owned(),
     };
-    Note::NetworkNotFound {
-        network: id.clone(),
-        nodes,
-        project,
-    }
+    Note::NetworkNotFound { network: id.clone(), nodes, project }
 }
 
 /// At most five names, and how many more there are.
@@ -136,9 +119,11 @@ pub(super) fn filter(
     standing: &Standing<'_>,
     network: &Network,
 ) -> (Filter, Option<Note>) {
-    if network.services.contains_key("Firewall") || vpc_filters(planner, service, standing, network)
-    {
-        return (Filter::Firewall, None);
+    if network.services.contains_key("Firewall") {
+        return (Filter::Firewall { trial: None }, None);
+    }
+    if let Some(filter) = vpc_filter(planner, service, standing, network) {
+        return (filter, None);
     }
     if network.services.contains_key("NetworkACL") {
         return acl(planner, network);
@@ -146,31 +131,31 @@ pub(super) fn filter(
     (Filter::Unmanaged, None)
 }
 
-fn vpc_filters(
+/// The firewall of a tier's VPC, if it has one or may have one.
+fn vpc_filter(
     planner: &Planner<'_>,
     service: &Service,
     standing: &Standing<'_>,
     network: &Network,
-) -> bool {
-    let Some(vpc) = &network.vpc else {
-        return false;
-    };
+) -> Option<Filter> {
+    let vpc = network.vpc.as_ref()?;
     if !planner.observed.capabilities.features().may_filter_in_vpc() {
-        return false;
+        return None;
     }
     match &planner.observed.vpcs {
-        Listing::Listed(vpcs) => vpcs
-            .get(vpc)
-            .is_some_and(|vpc| vpc.services.contains("Firewall")),
-        Listing::Denied if planner.observed.vpc_has_firewall_rules(vpc) => true,
+        Listing::Listed(vpcs) => {
+            let filters = vpcs.get(vpc)?.services.contains("Firewall");
+            filters.then_some(Filter::Firewall { trial: None })
+        }
+        Listing::Denied if planner.observed.vpc_has_firewall_rules(vpc) => {
+            Some(Filter::Firewall { trial: None })
+        }
         Listing::Denied => {
-            let recorded = service
-                .recorded
-                .record
-                .as_ref()
-                .and_then(|record| record.firewall);
+            let recorded = service.recorded.record.as_ref().and_then(|record| record.firewall);
             let tried = planner.desired.learned.vpcs_without_firewall.contains(vpc);
-            recorded != Some(false) && !tried && !has_acl_item(planner, service, standing, network)
+            let known = recorded == Some(false) || tried;
+            let trial = !known && !has_acl_item(planner, service, standing, network);
+            trial.then(|| Filter::Firewall { trial: Some(vpc.clone()) })
         }
     }
 }
@@ -208,13 +193,7 @@ fn acl(planner: &Planner<'_>, network: &Network) -> (Filter, Option<Note>) {
     }
     if !editable {
         let network = network.name.clone();
-        return (
-            Filter::Unmanaged,
-            Some(Note::AclListDenies {
-                network,
-                list: name,
-            }),
-        );
+        return (Filter::Unmanaged, Some(Note::AclListDenies { network, list: name }));
     }
     if !planner.observed.sees_acl_items() {
         let network = network.name.clone();

@@ -46,38 +46,22 @@ pub(super) fn change(
 ) -> AclChange {
     let items = || planner.observed.acl_items_of(list);
     let alive = |item: &&NetworkAclItem| item.state != RuleState::Deleting;
-    let made = items()
-        .filter(alive)
-        .any(|item| is_own_for(item, service, port));
-    if made
-        || items()
-            .filter(alive)
-            .any(|item| is_recorded(item, service, port))
-    {
+    let made = items().filter(alive).any(|item| is_own_for(item, service, port));
+    if made || items().filter(alive).any(|item| is_recorded(item, service, port)) {
         return AclChange::default();
     }
     if standing.basis == Basis::Adoption
         && let Some(item) = items().find(|item| is_adoptable(item, port))
     {
-        return AclChange {
-            adopted: Some(item.id.clone()),
-            ..AclChange::default()
-        };
+        return AclChange { adopted: Some(item.id.clone()), ..AclChange::default() };
     }
     let deny = first_deny(planner.observed, list, port);
     let note = deny
         .filter(|deny| {
             number_before(planner.observed, list, deny.number, &BTreeSet::new()).is_none()
         })
-        .map(|deny| Note::AclBlockedByDeny {
-            port,
-            item: deny.id.clone(),
-        });
-    AclChange {
-        create: true,
-        adopted: None,
-        note,
-    }
+        .map(|deny| Note::AclBlockedByDeny { port, item: deny.id.clone() });
+    AclChange { create: true, adopted: None, note }
 }
 
 /// A number for a new item: the largest free one before the first item that denies the port, so
@@ -111,10 +95,7 @@ pub(super) fn closing<'a>(
         } else if adopted {
             match needed_by(planner, service, list, port, &item.id) {
                 None => close.push(item),
-                Some(by) => notes.push(Note::AclItemKept {
-                    item: item.id.clone(),
-                    by,
-                }),
+                Some(by) => notes.push(Note::AclItemKept { item: item.id.clone(), by }),
             }
         }
     }
@@ -145,9 +126,7 @@ fn needed_by(
     if let Some(other) = recorded {
         return Some(format!("Service {} records it too", other.key));
     }
-    let own = planner
-        .standing(&service.key)
-        .map_or(&[][..], |standing| &standing.rules);
+    let own = planner.standing(&service.key).map_or(&[][..], |standing| &standing.rules);
     let rule = planner.observed.rules.values().find(|rule| {
         let network = planner.observed.networks.get(&rule.network);
         port_of(rule) == port
@@ -166,9 +145,7 @@ fn first_deny<'a>(
     list: &NetworkAclListId,
     port: Port,
 ) -> Option<&'a NetworkAclItem> {
-    let denying = observed
-        .acl_items_of(list)
-        .filter(|item| !item.allow && item.matches(port));
+    let denying = observed.acl_items_of(list).filter(|item| !item.allow && item.matches(port));
     denying.min_by_key(|item| item.number)
 }
 
@@ -178,11 +155,6 @@ fn number_before(
     limit: u32,
     planned: &BTreeSet<u32>,
 ) -> Option<u32> {
-    let taken: BTreeSet<u32> = observed
-        .acl_items_of(list)
-        .map(|item| item.number)
-        .collect();
-    (1..limit)
-        .rev()
-        .find(|number| !taken.contains(number) && !planned.contains(number))
+    let taken: BTreeSet<u32> = observed.acl_items_of(list).map(|item| item.number).collect();
+    (1..limit).rev().find(|number| !taken.contains(number) && !planned.contains(number))
 }

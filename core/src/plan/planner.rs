@@ -74,17 +74,7 @@ impl<'a> Planner<'a> {
             standings.insert(key, standing);
         }
         let machines = Machines::new(&desired.nodes, observed);
-        Self {
-            desired,
-            observed,
-            policy,
-            now,
-            machines,
-            owners,
-            standings,
-            holders,
-            requesters,
-        }
+        Self { desired, observed, policy, now, machines, owners, standings, holders, requesters }
     }
 
     /// Plans one Service.
@@ -126,34 +116,19 @@ impl<'a> Planner<'a> {
 
     /// The other Services that hold an address, or ask for it.
     pub fn others_on(&self, address: &PublicIpId, than: &ServiceKey) -> Vec<&'a Service> {
-        let ip = self
-            .observed
-            .addresses
-            .get(address)
-            .map(|found| found.address);
+        let ip = self.observed.addresses.get(address).map(|found| found.address);
         let holders = self.holders.get(address).into_iter().flatten();
-        let requesters = ip
-            .and_then(|ip| self.requesters.get(&ip))
-            .into_iter()
-            .flatten();
-        let others: BTreeSet<&ServiceKey> = holders
-            .chain(requesters)
-            .copied()
-            .filter(|key| *key != than)
-            .collect();
-        others
-            .into_iter()
-            .filter_map(|key| self.desired.services.get(key))
-            .collect()
+        let requesters = ip.and_then(|ip| self.requesters.get(&ip)).into_iter().flatten();
+        let others: BTreeSet<&ServiceKey> =
+            holders.chain(requesters).copied().filter(|key| *key != than).collect();
+        others.into_iter().filter_map(|key| self.desired.services.get(key)).collect()
     }
 
     /// The other Services that ask for a free address and come first: the older, then by name.
     pub fn first_requester(&self, ip: Ipv4Addr, than: &Service) -> Option<&'a Service> {
         let keys = self.requesters.get(&ip).into_iter().flatten();
         let services = keys.filter_map(|key| self.desired.services.get(*key));
-        services
-            .filter(|other| comes_before(other, than))
-            .min_by_key(|other| seniority(other))
+        services.filter(|other| comes_before(other, than)).min_by_key(|other| seniority(other))
     }
 }
 

@@ -48,13 +48,7 @@ pub(super) fn sort<'a>(
     target: &Target,
     network: &Network,
 ) -> Ports<'a> {
-    let sorter = Sorter {
-        planner,
-        service,
-        standing,
-        target,
-        network,
-    };
+    let sorter = Sorter { planner, service, standing, target, network };
     let mut ports = Ports::default();
     let mut numbers: BTreeMap<u16, Port> = BTreeMap::new();
     for wanted in &spec.ports {
@@ -62,21 +56,12 @@ pub(super) fn sort<'a>(
             Ok(transport) => *transport,
             Err(protocol) => {
                 let protocol = protocol.clone();
-                ports.notes.push(Note::ProtocolNotServed {
-                    port: wanted.number,
-                    protocol,
-                });
+                ports.notes.push(Note::ProtocolNotServed { port: wanted.number, protocol });
                 continue;
             }
         };
-        let port = Port {
-            transport,
-            number: wanted.number,
-        };
-        let twice = numbers.get(&port.number).map(|other| Note::PortTwice {
-            port,
-            other: *other,
-        });
+        let port = Port { transport, number: wanted.number };
+        let twice = numbers.get(&port.number).map(|other| Note::PortTwice { port, other: *other });
         match twice.or_else(|| sorter.refusal(port)) {
             Some(note) => {
                 ports.refused.push(port);
@@ -85,11 +70,7 @@ pub(super) fn sort<'a>(
             None => {
                 numbers.insert(port.number, port);
                 let (node_port, rule) = (wanted.node_port, sorter.own_rule(port));
-                ports.served.push(Served {
-                    port,
-                    node_port,
-                    rule,
-                });
+                ports.served.push(Served { port, node_port, rule });
             }
         }
     }
@@ -111,65 +92,42 @@ impl<'a> Sorter<'a, '_> {
 
     fn refused_by_network(&self, port: Port) -> Option<Note> {
         let balancer = self.network.services.get("Lb")?;
-        let router = balancer
-            .providers
-            .iter()
-            .all(|name| ROUTERS.contains(&name.as_str()));
+        let router = balancer.providers.iter().all(|name| ROUTERS.contains(&name.as_str()));
         let may_try = self.planner.policy.udp_on_router == UdpOnRouter::Try;
         if port.transport == Transport::Udp && router && !may_try {
-            return Some(Note::UdpNotServed {
-                port,
-                network: self.network.name.clone(),
-            });
+            return Some(Note::UdpNotServed { port, network: self.network.name.clone() });
         }
         if port.number == STATISTICS_PORT && router {
             let why = "the virtual router keeps 8081 for the statistics of its balancer".to_owned();
             return Some(Note::PortReserved { port, why });
         }
-        let found = self
-            .planner
-            .observed
-            .addresses
-            .get(&self.target.held()?.id)?;
+        let found = self.planner.observed.addresses.get(&self.target.held()?.id)?;
         let names = self.network.services.contains_key("Dns");
         (port.number == DNS_PORT && found.source_nat && names).then(|| Note::PortReserved {
             port,
-            why: format!(
-                "the router answers DNS on source-NAT address {}",
-                found.address
-            ),
+            why: format!("the router answers DNS on source-NAT address {}", found.address),
         })
     }
 
     /// CloudStack has one rule per address and port number, whatever the protocol.
     fn taken(&self, port: Port) -> Option<Note> {
         let address = self.target.held()?;
-        let on_port =
-            self.planner.observed.rules_on(&address.id).filter(|rule| {
-                rule.public_port == port.number && rule.state != RuleState::Deleting
-            });
-        for rule in on_port {
+        let on_port = |rule: &&LoadBalancerRule| {
+            rule.public_port == port.number && rule.state != RuleState::Deleting
+        };
+        if let Some(rule) = self.planner.observed.rules_on(&address.id).find(on_port) {
             let by = match self.planner.owners.owner(rule) {
                 Owner::Service(key, _) if key == self.service.key => return None,
                 Owner::Service(key, _) => Blocker::Service(key),
-                Owner::Unknown(_) | Owner::Nobody => Blocker::Rule {
-                    id: rule.id.clone(),
-                    name: rule.name.clone(),
-                },
+                Owner::Unknown(_) | Owner::Nobody => {
+                    Blocker::Rule { id: rule.id.clone(), name: rule.name.clone() }
+                }
             };
-            return Some(Note::PortTaken {
-                port,
-                address: address.address,
-                by,
-            });
+            return Some(Note::PortTaken { port, address: address.address, by });
         }
         let claimed = self.claimed_first(&address.id, port)?;
         let by = Blocker::Service(claimed.key.clone());
-        Some(Note::PortTaken {
-            port,
-            address: address.address,
-            by,
-        })
+        Some(Note::PortTaken { port, address: address.address, by })
     }
 
     /// An older Service on the same address that wants the port too and has no rule yet.

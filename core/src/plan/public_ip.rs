@@ -46,9 +46,9 @@ pub(super) fn choose(
         None => choose_own(planner, standing),
     };
     match (&target, &standing.intent) {
-        (Target::New(_), IntentState::Open(intent)) => Err(Note::AssociateRunning {
-            job: intent.job.clone(),
-        }),
+        (Target::New(_), IntentState::Open(intent)) => {
+            Err(Note::AssociateRunning { job: intent.job.clone() })
+        }
         _ => Ok(target),
     }
 }
@@ -56,11 +56,7 @@ pub(super) fn choose(
 /// What of its addresses a Service leaves behind when it is served on `target`.
 pub(super) fn replaced<'s>(standing: &'s Standing<'_>, target: &Target) -> Vec<&'s Holding> {
     let current = target.held().map(|address| &address.id);
-    standing
-        .addresses
-        .iter()
-        .filter(|holding| Some(&holding.id) != current)
-        .collect()
+    standing.addresses.iter().filter(|holding| Some(&holding.id) != current).collect()
 }
 
 /// What records say of an address.
@@ -78,29 +74,19 @@ fn choose_requested(
     standing: &Standing<'_>,
     ip: Ipv4Addr,
 ) -> Result<Target, Note> {
-    let found = planner
-        .observed
-        .address_by_ip(ip)
-        .ok_or(Note::AddressNotFound { address: ip })?;
+    let found = planner.observed.address_by_ip(ip).ok_or(Note::AddressNotFound { address: ip })?;
     match found.state {
         AddressState::Free => match planner.first_requester(ip, service) {
-            Some(first) => Err(Note::AddressTakenFirst {
-                address: ip,
-                service: first.key.clone(),
-            }),
+            Some(first) => Err(Note::AddressTakenFirst { address: ip, service: first.key.clone() }),
             None => Ok(Target::New(Some(ip))),
         },
         AddressState::Allocating | AddressState::Releasing | AddressState::Reserved => {
-            Err(Note::AddressNotReady {
-                address: ip,
-                state: format!("{:?}", found.state),
-            })
+            Err(Note::AddressNotReady { address: ip, state: format!("{:?}", found.state) })
         }
         AddressState::Allocated => match &found.static_nat {
-            Some(machine) => Err(Note::AddressIsStaticNat {
-                address: ip,
-                machine: machine.clone(),
-            }),
+            Some(machine) => {
+                Err(Note::AddressIsStaticNat { address: ip, machine: machine.clone() })
+            }
             None => Ok(hold(planner, service, standing, found)),
         },
     }
@@ -112,10 +98,7 @@ fn choose_own(planner: &Planner<'_>, standing: &Standing<'_>) -> Target {
         .iter()
         .find_map(|holding| Some((planner.observed.allocated(&holding.id)?, holding)));
     match usable {
-        Some((found, holding)) => Target::Held {
-            address: resolved(found),
-            ours: holding.ours,
-        },
+        Some((found, holding)) => Target::Held { address: resolved(found), ours: holding.ours },
         None => Target::New(None),
     }
 }
@@ -127,20 +110,10 @@ fn hold(
     standing: &Standing<'_>,
     found: &PublicIpAddress,
 ) -> Target {
-    let mine = standing
-        .holding(&found.id)
-        .is_some_and(|holding| holding.ours);
-    let shared = planner
-        .others_on(&found.id, &service.key)
-        .into_iter()
-        .any(|other| {
-            let holding = planner
-                .standing(&other.key)
-                .and_then(|s| s.holding(&found.id));
-            holding.is_some_and(|holding| holding.ours)
-        });
-    Target::Held {
-        address: resolved(found),
-        ours: mine || shared,
-    }
+    let mine = standing.holding(&found.id).is_some_and(|holding| holding.ours);
+    let shared = planner.others_on(&found.id, &service.key).into_iter().any(|other| {
+        let holding = planner.standing(&other.key).and_then(|s| s.holding(&found.id));
+        holding.is_some_and(|holding| holding.ours)
+    });
+    Target::Held { address: resolved(found), ours: mine || shared }
 }

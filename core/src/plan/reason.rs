@@ -1,6 +1,6 @@
 //! Why a step is planned, and what it costs the Service's users.
 //!
-//! Codes are UpperCamelCase and never re-used: the same word stands in plans, events and metrics.
+//! Codes are `UpperCamelCase` and never re-used: the same word stands in plans, events and metrics.
 
 use std::fmt;
 

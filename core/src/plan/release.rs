@@ -25,11 +25,8 @@ pub(super) fn close_port(
     after: &After,
     reason: &Reason,
 ) -> After {
-    let rules: Vec<&LoadBalancerRule> = draft
-        .standing
-        .rules_on(address)
-        .filter(|rule| port_of(rule) == port)
-        .collect();
+    let rules: Vec<&LoadBalancerRule> =
+        draft.standing.rules_on(address).filter(|rule| port_of(rule) == port).collect();
     let mut closed = close_firewall(draft, address, port, after, reason);
     for rule in &rules {
         closed.extend(close_acl(draft, rule, port, after, reason));
@@ -38,15 +35,10 @@ pub(super) fn close_port(
     before_delete.extend(closed.iter().cloned());
     for rule in rules {
         let reason = deletion_reason(rule, reason);
-        let action = Action::DeleteLoadBalancerRule(DeleteLoadBalancerRule {
-            rule: rule.id.clone(),
-        });
+        let action =
+            Action::DeleteLoadBalancerRule(DeleteLoadBalancerRule { rule: rule.id.clone() });
         let name = format!("rule/{port}/delete");
-        closed.insert(
-            draft
-                .builder
-                .add(&name, action, &before_delete, reason, Disruption::Cut),
-        );
+        closed.insert(draft.builder.add(&name, action, &before_delete, reason, Disruption::Cut));
     }
     closed
 }
@@ -65,26 +57,17 @@ pub(super) fn delete_dying_rules(
         .collect();
     let mut deleted = After::new();
     for rule in dying {
-        let action = Action::DeleteLoadBalancerRule(DeleteLoadBalancerRule {
-            rule: rule.id.clone(),
-        });
+        let action =
+            Action::DeleteLoadBalancerRule(DeleteLoadBalancerRule { rule: rule.id.clone() });
         let name = format!("rule/{port}/delete");
         let reason = Reason::DeletionUnfinished;
-        deleted.insert(
-            draft
-                .builder
-                .add(&name, action, after, reason, Disruption::None),
-        );
+        deleted.insert(draft.builder.add(&name, action, after, reason, Disruption::None));
     }
     deleted
 }
 
 fn deletion_reason(rule: &LoadBalancerRule, reason: &Reason) -> Reason {
-    if rule.state == RuleState::Deleting {
-        Reason::DeletionUnfinished
-    } else {
-        reason.clone()
-    }
+    if rule.state == RuleState::Deleting { Reason::DeletionUnfinished } else { reason.clone() }
 }
 
 fn close_firewall(
@@ -110,11 +93,7 @@ fn close_firewall(
             cidrs: rule.cidrs.clone(),
         });
         let name = format!("firewall/{port}/close");
-        closed.insert(
-            draft
-                .builder
-                .add(&name, action, after, reason.clone(), Disruption::Cut),
-        );
+        closed.insert(draft.builder.add(&name, action, after, reason.clone(), Disruption::Cut));
     }
     closed
 }
@@ -143,11 +122,7 @@ fn close_acl(
             port,
         });
         let name = format!("acl/{port}/close");
-        closed.insert(
-            draft
-                .builder
-                .add(&name, action, after, reason.clone(), Disruption::Cut),
-        );
+        closed.insert(draft.builder.add(&name, action, after, reason.clone(), Disruption::Cut));
     }
     closed
 }
@@ -191,9 +166,7 @@ fn release(draft: &mut Draft<'_, '_>, holding: &Holding, after: &After) -> crate
     );
     draft.builder.add(
         "address/release",
-        Action::DisassociateIpAddress(DisassociateIpAddress {
-            address: holding.id.clone(),
-        }),
+        Action::DisassociateIpAddress(DisassociateIpAddress { address: holding.id.clone() }),
         &After::from([check]),
         Reason::AddressUnneeded,
         Disruption::None,
@@ -232,16 +205,13 @@ pub(super) fn other_user<'a>(
     service: &Service,
     address: &PublicIpId,
 ) -> Option<&'a Service> {
-    planner
-        .others_on(address, &service.key)
-        .into_iter()
-        .find(|other| match other.lifecycle {
-            Lifecycle::Wanted => true,
-            Lifecycle::Deleting | Lifecycle::OtherType | Lifecycle::OtherClass => {
-                let leaving = service.lifecycle != Lifecycle::Wanted;
-                !leaving || comes_before(service, other)
-            }
-        })
+    planner.others_on(address, &service.key).into_iter().find(|other| match other.lifecycle {
+        Lifecycle::Wanted => true,
+        Lifecycle::Deleting | Lifecycle::OtherType | Lifecycle::OtherClass => {
+            let leaving = service.lifecycle != Lifecycle::Wanted;
+            !leaving || comes_before(service, other)
+        }
+    })
 }
 
 /// Something on the address that is neither this Service's nor a leaving one's.
@@ -256,18 +226,12 @@ fn other_object(
         rule.state != RuleState::Deleting && !of_known_service
     });
     if let Some(rule) = rule {
-        return Some(format!(
-            "rule {:?} ({}) is on it, which is not ours",
-            rule.name, rule.id
-        ));
+        return Some(format!("rule {:?} ({}) is on it, which is not ours", rule.name, rule.id));
     }
     let ports = draft.known_ports(address);
     let mut openings = planner.observed.firewall_rules_on(address);
     let opening = openings.find(|rule| {
         rule.state != RuleState::Deleting && !rule.port().is_some_and(|port| ports.contains(&port))
     })?;
-    Some(format!(
-        "firewall rule {} is on it, which is not ours",
-        opening.id
-    ))
+    Some(format!("firewall rule {} is on it, which is not ours", opening.id))
 }

@@ -50,9 +50,7 @@ impl Report {
 
     /// Whether something wanted was refused.
     pub fn is_blocked(&self) -> bool {
-        self.notes
-            .iter()
-            .any(|note| note.severity() == Severity::Blocked)
+        self.notes.iter().any(|note| note.severity() == Severity::Blocked)
     }
 
     /// When to look again even if nothing changes; `None`: at the next drift round.
@@ -209,13 +207,11 @@ impl Note {
     fn look_again(&self) -> Option<Duration> {
         match self.severity() {
             Severity::LeftAlone => None,
-            Severity::Warning => match self {
-                Self::NodeWithoutMachine { .. }
-                | Self::NodeOutsideNetwork { .. }
-                | Self::NodeAmbiguous { .. }
-                | Self::MembersKept { .. } => Some(Duration::from_secs(30)),
-                _ => None,
-            },
+            Severity::Warning => {
+                let passing =
+                    ["NodeWithoutMachine", "NodeOutsideNetwork", "NodeAmbiguous", "MembersKept"];
+                passing.contains(&self.code()).then_some(Duration::from_secs(30))
+            }
             Severity::Waiting => Some(Duration::from_secs(5)),
             Severity::Blocked => Some(Duration::from_mins(5)),
         }

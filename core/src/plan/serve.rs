@@ -45,14 +45,8 @@ impl PortWork<'_> {
 
     /// Whether something is to be opened.
     pub(super) fn opens(&self) -> bool {
-        let FirewallChange {
-            inside,
-            close,
-            widen,
-            contained: _,
-            keep: _,
-            notes: _,
-        } = &self.firewall;
+        let FirewallChange { inside, close, widen, contained: _, keep: _, notes: _ } =
+            &self.firewall;
         let remade = close.iter().any(|(_, again)| again.is_some());
         !inside.is_empty() || !widen.is_empty() || remade || self.acl_change.create
     }
@@ -66,6 +60,8 @@ pub(super) struct Site<'s> {
     pub(super) network: &'s NetworkId,
     /// The reason text of new ACL items.
     pub(super) description: &'s str,
+    /// The VPC whose firewall is tried.
+    pub(super) trial: Option<crate::ids::VpcId>,
 }
 
 /// Writes down the steps of a port. Gives its rule.
@@ -76,11 +72,7 @@ pub(super) fn add_steps(
     after: &After,
     acl_after: &After,
 ) -> Ref<LoadBalancerRuleId> {
-    let mut steps = Steps {
-        builder,
-        site,
-        work,
-    };
+    let mut steps = Steps { builder, site, work };
     let narrowed = steps.narrow(after);
     let (rule, ready) = steps.rule(&narrowed);
     steps.open(&ready, acl_after);
@@ -105,11 +97,7 @@ impl Steps<'_, '_> {
         }
         let before_close = narrowed.clone();
         for (rule, again) in &self.work.firewall.close {
-            let disruption = if again.is_some() {
-                Disruption::Cut
-            } else {
-                Disruption::None
-            };
+            let disruption = if again.is_some() { Disruption::Cut } else { Disruption::None };
             let closed = self.delete_opening(rule, &before_close, Reason::OpenTooWide, disruption);
             narrowed.insert(closed.clone());
             if let Some(cidrs) = again.as_ref().filter(|_| self.work.members.serves()) {
@@ -135,8 +123,7 @@ impl Steps<'_, '_> {
                     let action = Action::UpdateLoadBalancerRule(update.clone());
                     let name = format!("rule/{port}/update");
                     let id =
-                        self.builder
-                            .add(&name, action, &ready, reason.clone(), Disruption::Reload);
+                        self.builder.add(&name, action, &ready, reason.clone(), Disruption::Reload);
                     ready = After::from([id]);
                 }
                 let rule = Ref::Existing(rule.id.clone());
@@ -148,9 +135,7 @@ impl Steps<'_, '_> {
                     rule: rule.id.clone(),
                 });
                 let name = format!("rule/{port}/delete");
-                let id = self
-                    .builder
-                    .add(&name, action, after, reason.clone(), Disruption::Cut);
+                let id = self.builder.add(&name, action, after, reason.clone(), Disruption::Cut);
                 self.create_rule(&After::from([id]), reason.clone(), Disruption::Cut)
             }
             (_, _) => {
@@ -166,14 +151,8 @@ impl Steps<'_, '_> {
         reason: Reason,
         disruption: Disruption,
     ) -> (Ref<LoadBalancerRuleId>, After) {
-        let WantedRule {
-            name,
-            description,
-            private_port,
-            protocol,
-            algorithm,
-            sources,
-        } = self.work.wanted.clone();
+        let WantedRule { name, description, private_port, protocol, algorithm, sources } =
+            self.work.wanted.clone();
         let action = CreateLoadBalancerRule {
             address: self.site.address.clone(),
             network: self.site.network.clone(),
@@ -186,9 +165,7 @@ impl Steps<'_, '_> {
             sources,
         };
         let step = format!("rule/{}", self.work.port());
-        let (id, rule) = self
-            .builder
-            .create_rule(&step, action, after, reason, disruption);
+        let (id, rule) = self.builder.create_rule(&step, action, after, reason, disruption);
         let ready = self.assign(&rule, &self.work.members.after, &After::from([id]));
         (rule, ready)
     }
@@ -206,10 +183,7 @@ impl Steps<'_, '_> {
         if vms.is_empty() {
             return after.clone();
         }
-        let action = AssignToLoadBalancerRule {
-            rule: rule.clone(),
-            vms: vms.clone(),
-        };
+        let action = AssignToLoadBalancerRule { rule: rule.clone(), vms: vms.clone() };
         let name = format!("members/{}/add", self.work.port());
         let reason = Reason::MembersMissing { count: vms.len() };
         After::from([self.builder.assign(&name, action, after, reason)])
@@ -230,26 +204,16 @@ impl Steps<'_, '_> {
     }
 
     fn create_acl_item(&mut self, ready: &After, acl_after: &After) {
-        let Some((target, number)) = self
-            .work
-            .acl
-            .clone()
-            .filter(|_| self.work.acl_change.create)
+        let Some((target, number)) = self.work.acl.clone().filter(|_| self.work.acl_change.create)
         else {
             return;
         };
         let port = self.work.port();
         let reason = self.site.description.to_owned();
-        let action = Action::CreateNetworkAcl(CreateNetworkAcl {
-            target,
-            port,
-            number,
-            reason,
-        });
+        let action = Action::CreateNetworkAcl(CreateNetworkAcl { target, port, number, reason });
         let after: After = ready.union(acl_after).cloned().collect();
         let name = format!("acl/{port}");
-        self.builder
-            .add(&name, action, &after, Reason::PortClosed, Disruption::None);
+        self.builder.add(&name, action, &after, Reason::PortClosed, Disruption::None);
     }
 
     fn remove_members(&mut self, rule: &Ref<LoadBalancerRuleId>, after: &After) {
@@ -265,8 +229,7 @@ impl Steps<'_, '_> {
         });
         let name = format!("members/{}/remove", self.work.port());
         let reason = Reason::MembersStale { count: vms.len() };
-        self.builder
-            .add(&name, action, after, reason, Disruption::Reload);
+        self.builder.add(&name, action, after, reason, Disruption::Reload);
     }
 
     fn create_opening(
@@ -280,10 +243,10 @@ impl Steps<'_, '_> {
             address: self.site.address.clone(),
             port,
             cidrs: cidrs.clone(),
+            trial: self.site.trial.clone(),
         });
         let name = format!("firewall/{port}/open");
-        self.builder
-            .add(&name, action, after, reason, Disruption::None)
+        self.builder.add(&name, action, after, reason, Disruption::None)
     }
 
     fn delete_opening(

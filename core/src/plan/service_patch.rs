@@ -14,8 +14,8 @@ use crate::ids::{ClusterId, JobId, LoadBalancerRuleId, ServiceUid};
 use crate::model::record::{AddressRecord, Intent, MemberDigest, Record, Verdict};
 use crate::model::service::{Ingress, LoadBalancerSpec, Service};
 use crate::plan::action::{
-    AddressDraft, FinalizerChange, IngressDraft, IpMode, MemberDraft, PatchService, RecordDraft,
-    Ref, ResolvedAddress,
+    AddressDraft, Edit, FinalizerChange, IngressDraft, IpMode, MemberDraft, PatchService,
+    RecordDraft, Ref, ResolvedAddress,
 };
 
 /// A patch as it is planned.
@@ -28,27 +28,20 @@ pub(super) fn empty(service: &Service) -> Patch {
     Patch {
         service: service.key.clone(),
         finalizer: None,
-        verdict: None,
-        intent: None,
-        record: None,
+        verdict: Edit::Keep,
+        intent: Edit::Keep,
+        record: Edit::Keep,
         ingress: None,
     }
 }
 
 /// Whether a patch changes anything.
 pub(super) fn is_empty(patch: &Patch) -> bool {
-    let PatchService {
-        service: _,
-        finalizer,
-        verdict,
-        intent,
-        record,
-        ingress,
-    } = patch;
+    let PatchService { service: _, finalizer, verdict, intent, record, ingress } = patch;
     finalizer.is_none()
-        && verdict.is_none()
-        && intent.is_none()
-        && record.is_none()
+        && verdict.is_keep()
+        && intent.is_keep()
+        && record.is_keep()
         && ingress.is_none()
 }
 
@@ -58,19 +51,19 @@ pub(super) fn finalizer(service: &Service) -> Option<FinalizerChange> {
 }
 
 /// The verdict, where it differs.
-pub(super) fn verdict(service: &Service, ours: bool) -> Option<Option<Verdict>> {
+pub(super) fn verdict(service: &Service, ours: bool) -> Edit<Verdict> {
     let wanted = if ours { Verdict::Ours } else { Verdict::User };
-    (service.recorded.verdict != Some(wanted)).then_some(Some(wanted))
+    if service.recorded.verdict == Some(wanted) { Edit::Keep } else { Edit::Set(wanted) }
 }
 
 /// The record, where it differs.
-pub(super) fn record(service: &Service, draft: &PlannedRecord) -> Option<Option<PlannedRecord>> {
+pub(super) fn record(service: &Service, draft: &PlannedRecord) -> Edit<PlannedRecord> {
     let same = service.recorded.record.as_ref().is_some_and(|found| {
         let written = settled(draft, &found.cluster, &found.service);
         // Digests may have been left out for want of room: the written text decides.
         written.is_some_and(|written| written.to_text() == found.to_text())
     });
-    (!same).then(|| Some(draft.clone()))
+    if same { Edit::Keep } else { Edit::Set(draft.clone()) }
 }
 
 /// Removes everything of ours, the status too.
@@ -79,11 +72,15 @@ pub(super) fn farewell(service: &Service, finalizer: Option<FinalizerChange>) ->
     Patch {
         service: service.key.clone(),
         finalizer: finalizer.filter(|_| recorded.finalizer),
-        verdict: recorded.verdict.map(|_| None),
-        intent: recorded.intent.as_ref().map(|_| None),
-        record: recorded.record.as_ref().map(|_| None),
+        verdict: remove(recorded.verdict.is_some()),
+        intent: remove(recorded.intent.is_some()),
+        record: remove(recorded.record.is_some()),
         ingress: (!recorded.ingress.is_empty()).then_some(IngressDraft::Empty),
     }
+}
+
+fn remove<T>(is_there: bool) -> Edit<T> {
+    if is_there { Edit::Remove } else { Edit::Keep }
 }
 
 /// The status that a served Service publishes.
@@ -94,11 +91,7 @@ pub(super) fn ingress(
     match &spec.hostname {
         Some(hostname) => IngressDraft::Hostname(hostname.clone()),
         None => {
-            let ip_mode = if spec.proxy_protocol {
-                IpMode::Proxy
-            } else {
-                IpMode::Vip
-            };
+            let ip_mode = if spec.proxy_protocol { IpMode::Proxy } else { IpMode::Vip };
             IngressDraft::Address { address, ip_mode }
         }
     }
@@ -108,19 +101,11 @@ pub(super) fn ingress(
 pub(super) fn is_published(service: &Service, wanted: &IngressDraft<Ref<ResolvedAddress>>) -> bool {
     let wanted = match wanted {
         IngressDraft::Empty => return service.recorded.ingress.is_empty(),
-        IngressDraft::Hostname(hostname) => Ingress {
-            ip: None,
-            hostname: Some(hostname.clone()),
-            ip_mode: None,
-        },
-        IngressDraft::Address {
-            address: Ref::Pending(_),
-            ip_mode: _,
-        } => return false,
-        IngressDraft::Address {
-            address: Ref::Existing(address),
-            ip_mode,
-        } => Ingress {
+        IngressDraft::Hostname(hostname) => {
+            Ingress { ip: None, hostname: Some(hostname.clone()), ip_mode: None }
+        }
+        IngressDraft::Address { address: Ref::Pending(_), ip_mode: _ } => return false,
+        IngressDraft::Address { address: Ref::Existing(address), ip_mode } => Ingress {
             ip: Some(address.address.to_string()),
             hostname: None,
             ip_mode: Some(ip_mode.as_str().to_owned()),
@@ -132,16 +117,8 @@ pub(super) fn is_published(service: &Service, wanted: &IngressDraft<Ref<Resolved
 /// A fresh intent. The job id is new for every instant, and for the same instant if an earlier
 /// intent is replaced: a job id is never sent twice.
 pub(super) fn intent(service: &Service, now: jiff::Timestamp) -> Intent {
-    let earlier = service
-        .recorded
-        .intent
-        .as_ref()
-        .map(|intent| intent.job.to_string());
-    let name = format!(
-        "associate {now} {} {}",
-        service.uid,
-        earlier.unwrap_or_default()
-    );
+    let earlier = service.recorded.intent.as_ref().map(|intent| intent.job.to_string());
+    let name = format!("associate {now} {} {}", service.uid, earlier.unwrap_or_default());
     let whole_seconds = jiff::Timestamp::from_second(now.as_second()).unwrap_or(now);
     Intent {
         job: JobId::from_uuid(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes())),
@@ -152,10 +129,7 @@ pub(super) fn intent(service: &Service, now: jiff::Timestamp) -> Intent {
 
 /// `expires` of the associate request: 10 minutes after the intent.
 pub(super) fn expiry(intent: &Intent) -> jiff::Timestamp {
-    intent
-        .at
-        .checked_add(10.minutes())
-        .unwrap_or(jiff::Timestamp::MAX)
+    intent.at.checked_add(10.minutes()).unwrap_or(jiff::Timestamp::MAX)
 }
 
 /// The record that a draft becomes; `None` while it names what is yet to be made.
@@ -164,13 +138,7 @@ pub(super) fn settled(
     cluster: &ClusterId,
     service: &ServiceUid,
 ) -> Option<Record> {
-    let RecordDraft {
-        addresses,
-        openings,
-        acl,
-        firewall,
-        members,
-    } = draft;
+    let RecordDraft { addresses, openings, acl, firewall, members } = draft;
     let mut record = Record::new(cluster.clone(), service.clone());
     for entry in addresses {
         let AddressDraft { address, ours } = entry;
@@ -187,10 +155,7 @@ pub(super) fn settled(
         let Ref::Existing(rule) = rule else {
             return None;
         };
-        let digest = MemberDigest {
-            rule: rule.short().to_owned(),
-            digest: digest.clone(),
-        };
+        let digest = MemberDigest { rule: rule.short().to_owned(), digest: digest.clone() };
         record.members.insert(*port, digest);
     }
     record.openings.clone_from(openings);

@@ -90,10 +90,7 @@ impl<'a> Standing<'a> {
 
     /// Its rules on an address.
     pub fn rules_on(&self, address: &PublicIpId) -> impl Iterator<Item = &'a LoadBalancerRule> {
-        self.rules
-            .iter()
-            .map(|(rule, _)| *rule)
-            .filter(move |rule| &rule.address == address)
+        self.rules.iter().map(|(rule, _)| *rule).filter(move |rule| &rule.address == address)
     }
 
     /// Whether it has never had anything to do with us.
@@ -133,11 +130,7 @@ pub fn take<'a>(
         unproven: BTreeSet::new(),
         intent: intent_state(service, desired, observed, now),
     };
-    let stock = Stock {
-        service,
-        observed,
-        policy,
-    };
+    let stock = Stock { service, observed, policy };
     stock.fill(&mut standing);
     if let IntentState::Done(id) = standing.intent.clone() {
         stock.add_associated(&mut standing, &id);
@@ -153,28 +146,23 @@ struct Stock<'b> {
 
 impl Stock<'_> {
     fn fill(&self, standing: &mut Standing<'_>) {
-        let marked = standing
-            .rules
-            .iter()
-            .any(|(_, proof)| *proof == Proof::Marked);
+        let marked = standing.rules.iter().any(|(_, proof)| *proof == Proof::Marked);
         let fork = self.service.recorded.fork.is_some();
         if let Some(record) = &self.service.recorded.record {
             standing.basis = Basis::Record;
-            self.from_record(record, standing);
+            self.add_recorded(record, standing);
         } else if marked {
             standing.basis = Basis::Marks;
-            self.from_rules(standing, |address, rules| {
-                self.marked_verdict(address, rules)
-            });
+            self.add_of_rules(standing, |address, rules| self.marked_verdict(address, rules));
         } else if !standing.rules.is_empty() || (fork && self.service.recorded.finalizer) {
             standing.basis = Basis::Adoption;
-            self.from_rules(standing, |address, _| self.adopted_verdict(address));
+            self.add_of_rules(standing, |address, _| self.adopted_verdict(address));
         } else if self.service.recorded.finalizer {
-            self.from_status(standing);
+            self.add_published(standing);
         }
     }
 
-    fn from_record(&self, record: &record::Record, standing: &mut Standing<'_>) {
+    fn add_recorded(&self, record: &record::Record, standing: &mut Standing<'_>) {
         for recorded in &record.addresses {
             let there = self.observed.addresses.get(&recorded.id).filter(|address| {
                 is_held(address) && address.allocated.as_ref() == Some(&recorded.allocated)
@@ -191,16 +179,13 @@ impl Stock<'_> {
     }
 
     /// The addresses of its rules: the one in the status first, then by id.
-    fn from_rules(
+    fn add_of_rules(
         &self,
         standing: &mut Standing<'_>,
         verdict: impl Fn(&PublicIpAddress, &[&LoadBalancerRule]) -> Option<Verdict>,
     ) {
-        let mut ids: BTreeSet<&PublicIpId> = standing
-            .rules
-            .iter()
-            .map(|(rule, _)| &rule.address)
-            .collect();
+        let mut ids: BTreeSet<&PublicIpId> =
+            standing.rules.iter().map(|(rule, _)| &rule.address).collect();
         ids.extend(self.service.recorded.fork.iter().map(|fork| &fork.address));
         let mut held: Vec<&PublicIpAddress> = ids
             .into_iter()
@@ -223,7 +208,7 @@ impl Stock<'_> {
     }
 
     /// An address that only the status remembers: everything on it is gone.
-    fn from_status(&self, standing: &mut Standing<'_>) {
+    fn add_published(&self, standing: &mut Standing<'_>) {
         let published = self.service.recorded.ingress.iter().filter_map(|entry| {
             let ip = entry.ip.as_deref()?.parse().ok()?;
             self.observed.address_by_ip(ip)
@@ -259,11 +244,7 @@ impl Stock<'_> {
 
     fn is_published(&self, address: &PublicIpAddress) -> bool {
         let text = address.address.to_string();
-        self.service
-            .recorded
-            .ingress
-            .iter()
-            .any(|entry| entry.ip.as_deref() == Some(&text))
+        self.service.recorded.ingress.iter().any(|entry| entry.ip.as_deref() == Some(&text))
     }
 
     /// The verdict that the descriptions give; a Service that lost its record never guesses.
@@ -272,11 +253,8 @@ impl Stock<'_> {
         address: &PublicIpAddress,
         rules: &[&LoadBalancerRule],
     ) -> Option<Verdict> {
-        let marks = rules
-            .iter()
-            .filter_map(|rule| Mark::parse(rule.description.as_deref()?));
-        self.tag_verdict(address)
-            .or_else(|| marks.filter_map(|mark| mark.address).min())
+        let marks = rules.iter().filter_map(|rule| Mark::parse(rule.description.as_deref()?));
+        self.tag_verdict(address).or_else(|| marks.filter_map(|mark| mark.address).min())
     }
 
     /// Whose is an address that another controller left? `None`: it stays for want of proof.
@@ -284,11 +262,7 @@ impl Stock<'_> {
         if let Some(verdict) = self.tag_verdict(address).or(self.service.recorded.verdict) {
             return Some(verdict);
         }
-        let asked = self
-            .service
-            .spec
-            .as_ref()
-            .is_ok_and(|spec| spec.requested_address.is_some());
+        let asked = self.service.spec.as_ref().is_ok_and(|spec| spec.requested_address.is_some());
         if asked || address.source_nat || address.static_nat.is_some() {
             return Some(Verdict::User);
         }
@@ -325,10 +299,7 @@ impl Stock<'_> {
 
 /// In somebody's hands: a Releasing one still is, until its release succeeds.
 fn is_held(address: &PublicIpAddress) -> bool {
-    matches!(
-        address.state,
-        AddressState::Allocated | AddressState::Releasing
-    )
+    matches!(address.state, AddressState::Allocated | AddressState::Releasing)
 }
 
 /// Allocated between 2 minutes before and 10 minutes after the Service was created.
@@ -337,10 +308,7 @@ fn allocated_for(address: &PublicIpAddress, service: &Service) -> bool {
     let (Some(allocated), Some(created)) = (allocated, service.created) else {
         return false;
     };
-    let (from, to) = (
-        created.checked_sub(2.minutes()),
-        created.checked_add(10.minutes()),
-    );
+    let (from, to) = (created.checked_sub(2.minutes()), created.checked_add(10.minutes()));
     from.is_ok_and(|from| from <= allocated) && to.is_ok_and(|to| allocated <= to)
 }
 

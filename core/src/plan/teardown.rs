@@ -3,7 +3,7 @@
 
 use crate::model::service::{Lifecycle, Service};
 use crate::plan::Planned;
-use crate::plan::action::{Action, AddressDraft, FinalizerChange, Ref};
+use crate::plan::action::{Action, AddressDraft, Edit, FinalizerChange, Ref};
 use crate::plan::builder::After;
 use crate::plan::draft::Draft;
 use crate::plan::planner::Planner;
@@ -30,12 +30,7 @@ pub(super) fn plan<'a>(
     };
     let mut through = After::new();
     for holding in &standing.addresses {
-        through.extend(release::leave_address(
-            &mut draft,
-            holding,
-            &After::new(),
-            &reason,
-        ));
+        through.extend(release::leave_address(&mut draft, holding, &After::new(), &reason));
     }
     through.extend(settle_intent(&mut draft));
     if may_finish(&mut draft) {
@@ -43,13 +38,7 @@ pub(super) fn plan<'a>(
         let finalizer =
             (service.lifecycle != Lifecycle::OtherClass).then_some(FinalizerChange::Remove);
         let patch = service_patch::farewell(service, finalizer);
-        writes::add(
-            &mut draft,
-            "service/finish",
-            patch,
-            &through,
-            Reason::NothingLeft,
-        );
+        writes::add(&mut draft, "service/finish", patch, &through, Reason::NothingLeft);
     }
     keep_proof(&mut draft);
     draft.finish()
@@ -81,11 +70,7 @@ fn may_finish(draft: &mut Draft<'_, '_>) -> bool {
     if matches!(draft.standing.intent, IntentState::Open(_)) {
         return false;
     }
-    let ours = draft
-        .standing
-        .addresses
-        .iter()
-        .filter(|holding| holding.ours);
+    let ours = draft.standing.addresses.iter().filter(|holding| holding.ours);
     for holding in ours {
         let Some(other) = release::other_user(draft.planner, draft.service, &holding.id) else {
             continue;
@@ -115,14 +100,9 @@ fn keep_proof(draft: &mut Draft<'_, '_>) {
         return;
     }
     let record = proof(draft);
-    let patch = Patch {
-        record: Some(Some(record)),
-        ..service_patch::empty(draft.service)
-    };
+    let patch = Patch { record: Edit::Set(record), ..service_patch::empty(draft.service) };
     let reason = Reason::RecordBeforeUse;
-    draft
-        .builder
-        .begin_with("service/record", Action::PatchService(patch), reason);
+    draft.builder.begin_with("service/record", Action::PatchService(patch), reason);
 }
 
 fn proof(draft: &Draft<'_, '_>) -> PlannedRecord {
@@ -130,18 +110,11 @@ fn proof(draft: &Draft<'_, '_>) -> PlannedRecord {
     let addresses = draft.standing.addresses.iter().filter_map(|holding| {
         let found = observed.addresses.get(&holding.id)?;
         let address = Ref::Existing(public_ip::resolved(found));
-        Some(AddressDraft {
-            address,
-            ours: holding.ours,
-        })
+        Some(AddressDraft { address, ours: holding.ours })
     });
     let mut record = service_patch::record_of(addresses.collect());
     for holding in &draft.standing.addresses {
-        record.openings.extend(
-            existing_openings(draft, holding)
-                .into_iter()
-                .map(|(_, o)| o),
-        );
+        record.openings.extend(existing_openings(draft, holding).into_iter().map(|(_, o)| o));
     }
     record
 }

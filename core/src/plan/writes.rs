@@ -11,8 +11,8 @@ use crate::model::record::{MemberDigest, Opening};
 use crate::model::service::{LoadBalancerSpec, Port};
 use crate::observe::Network;
 use crate::plan::action::{
-    Action, AddressDraft, AssociateIpAddress, DisassociateIpAddress, MemberDraft, Placement, Ref,
-    ResolvedAddress,
+    Action, AddressDraft, AssociateIpAddress, DisassociateIpAddress, Edit, MemberDraft, Placement,
+    Ref, ResolvedAddress,
 };
 use crate::plan::builder::After;
 use crate::plan::draft::Draft;
@@ -106,17 +106,8 @@ impl Writes<'_> {
         let mut record = self.record_after(draft, address, rules);
         record.addresses.truncate(1);
         record.openings = self.openings_of_works().collect();
-        let patch = Patch {
-            record: Some(Some(record)),
-            ..service_patch::empty(draft.service)
-        };
-        add(
-            draft,
-            "service/finish",
-            patch,
-            left,
-            Reason::AddressReplaced,
-        );
+        let patch = Patch { record: Edit::Set(record), ..service_patch::empty(draft.service) };
+        add(draft, "service/finish", patch, left, Reason::AddressReplaced);
     }
 
     /// Puts the write that everything else relies on before all other steps.
@@ -138,9 +129,7 @@ impl Writes<'_> {
             Basis::Adoption => Reason::Adopted,
             Basis::Record | Basis::Marks | Basis::Nothing => Reason::RecordBeforeUse,
         };
-        draft
-            .builder
-            .begin_with("service/record", Action::PatchService(patch), reason);
+        draft.builder.begin_with("service/record", Action::PatchService(patch), reason);
     }
 
     fn associate(&self, draft: &mut Draft<'_, '_>, request: Option<std::net::Ipv4Addr>) -> Address {
@@ -161,16 +150,10 @@ impl Writes<'_> {
         let intent = service_patch::intent(draft.service, draft.planner.now);
         let patch = Patch {
             finalizer: service_patch::finalizer(draft.service),
-            intent: Some(Some(intent.clone())),
+            intent: Edit::Set(intent.clone()),
             ..service_patch::empty(draft.service)
         };
-        after.extend(add(
-            draft,
-            "service/intent",
-            patch,
-            &after,
-            Reason::IntentBeforeAddress,
-        ));
+        after.extend(add(draft, "service/intent", patch, &after, Reason::IntentBeforeAddress));
         let placement = match &self.network.vpc {
             Some(vpc) => Placement::Vpc(vpc.clone()),
             None => Placement::Network(self.network.id.clone()),
@@ -187,26 +170,16 @@ impl Writes<'_> {
             None => Reason::AddressMissing,
         };
         let (step, id, resolved) = draft.builder.associate(action, &after, reason);
-        let mut address = Address {
-            id,
-            resolved,
-            ready: After::from([step]),
-        };
+        let mut address = Address { id, resolved, ready: After::from([step]) };
         let record = self.record_before(draft, &address);
         let patch = Patch {
             verdict: service_patch::verdict(draft.service, true),
-            intent: Some(None),
-            record: Some(Some(record)),
+            intent: Edit::Remove,
+            record: Edit::Set(record),
             ..service_patch::empty(draft.service)
         };
         let ready = address.ready.clone();
-        if let Some(step) = add(
-            draft,
-            "service/record",
-            patch,
-            &ready,
-            Reason::RecordBeforeUse,
-        ) {
+        if let Some(step) = add(draft, "service/record", patch, &ready, Reason::RecordBeforeUse) {
             address.ready = After::from([step]);
         }
         address
@@ -217,28 +190,16 @@ impl Writes<'_> {
         if self.target.held().is_none() || draft.builder.touches_cloud() {
             return service_patch::empty(draft.service);
         }
-        Patch {
-            finalizer: service_patch::finalizer(draft.service),
-            ..self.identity(draft)
-        }
+        Patch { finalizer: service_patch::finalizer(draft.service), ..self.identity(draft) }
     }
 
     /// The verdict, and the end of an intent that is answered.
     fn identity(&self, draft: &Draft<'_, '_>) -> Patch {
-        let ours = matches!(
-            self.target,
-            Target::Held {
-                address: _,
-                ours: true
-            } | Target::New(_)
-        );
-        let answered = !matches!(
-            draft.standing.intent,
-            IntentState::None | IntentState::Open(_)
-        );
+        let ours = matches!(self.target, Target::Held { address: _, ours: true } | Target::New(_));
+        let answered = !matches!(draft.standing.intent, IntentState::None | IntentState::Open(_));
         Patch {
             verdict: service_patch::verdict(draft.service, ours),
-            intent: answered.then_some(None),
+            intent: if answered { Edit::Remove } else { Edit::Keep },
             ..service_patch::empty(draft.service)
         }
     }
@@ -249,13 +210,13 @@ impl Writes<'_> {
         draft: &Draft<'_, '_>,
         address: &Address,
         record: PlannedRecord,
-    ) -> Option<Option<PlannedRecord>> {
+    ) -> Edit<PlannedRecord> {
         let new = self.target.held().is_none();
         if !new && !draft.builder.touches_cloud() {
             return service_patch::record(draft.service, &record);
         }
         let before = self.record_before(draft, address);
-        (before != record).then_some(Some(record))
+        if before == record { Edit::Keep } else { Edit::Set(record) }
     }
 
     fn record_before(&self, draft: &Draft<'_, '_>, address: &Address) -> PlannedRecord {
@@ -264,26 +225,14 @@ impl Writes<'_> {
             openings.extend(work.firewall.openings_before(work.port()));
         }
         for holding in &draft.standing.addresses {
-            openings.extend(
-                existing_openings(draft, holding)
-                    .into_iter()
-                    .map(|(_, o)| o),
-            );
+            openings.extend(existing_openings(draft, holding).into_iter().map(|(_, o)| o));
         }
-        let recorded = draft
-            .service
-            .recorded
-            .record
-            .iter()
-            .flat_map(|record| &record.members);
+        let recorded = draft.service.recorded.record.iter().flat_map(|record| &record.members);
         let kept = recorded.filter_map(|(port, member)| {
             let work = self.works.iter().find(|work| work.port() == *port)?;
             let rule = work.served.rule.filter(|rule| is_of(member, rule))?;
             let rule = Ref::Existing(rule.id.clone());
-            let draft = MemberDraft {
-                rule,
-                digest: member.digest.clone(),
-            };
+            let draft = MemberDraft { rule, digest: member.digest.clone() };
             work.keeps_digest().then_some((*port, draft))
         });
         PlannedRecord {
@@ -312,13 +261,7 @@ impl Writes<'_> {
         }
         let members = self.works.iter().filter_map(|work| {
             let rule = rules.get(&work.port())?.clone();
-            Some((
-                work.port(),
-                MemberDraft {
-                    rule,
-                    digest: work.members.digest.clone(),
-                },
-            ))
+            Some((work.port(), MemberDraft { rule, digest: work.members.digest.clone() }))
         });
         PlannedRecord {
             openings,
@@ -329,34 +272,17 @@ impl Writes<'_> {
     }
 
     fn record_base(&self, draft: &Draft<'_, '_>, address: &Address) -> PlannedRecord {
-        let ours = matches!(
-            self.target,
-            Target::Held {
-                address: _,
-                ours: true
-            } | Target::New(_)
-        );
-        let mut addresses = vec![AddressDraft {
-            address: address.resolved.clone(),
-            ours,
-        }];
+        let ours = matches!(self.target, Target::Held { address: _, ours: true } | Target::New(_));
+        let mut addresses = vec![AddressDraft { address: address.resolved.clone(), ours }];
         for holding in public_ip::replaced(draft.standing, self.target) {
             let Some(found) = draft.planner.observed.addresses.get(&holding.id) else {
                 continue;
             };
             let address = Ref::Existing(public_ip::resolved(found));
-            addresses.push(AddressDraft {
-                address,
-                ours: holding.ours,
-            });
+            addresses.push(AddressDraft { address, ours: holding.ours });
         }
         let mut record = service_patch::record_of(addresses);
-        let recorded = draft
-            .service
-            .recorded
-            .record
-            .as_ref()
-            .and_then(|record| record.firewall);
+        let recorded = draft.service.recorded.record.as_ref().and_then(|record| record.firewall);
         let vpc = self.network.vpc.as_ref();
         let tried = &draft.planner.desired.learned.vpcs_without_firewall;
         let refused = vpc.is_some_and(|vpc| tried.contains(vpc));
@@ -365,9 +291,7 @@ impl Writes<'_> {
     }
 
     fn openings_of_works(&self) -> impl Iterator<Item = Opening> {
-        self.works
-            .iter()
-            .flat_map(|work| work.firewall.openings_after(work.port()))
+        self.works.iter().flat_map(|work| work.firewall.openings_after(work.port()))
     }
 
     /// Adopted items: those recorded that are still there, and those adopted now.
@@ -377,26 +301,13 @@ impl Writes<'_> {
         wanted: impl Fn(&Port) -> bool,
     ) -> BTreeSet<NetworkAclItemId> {
         let observed = draft.planner.observed;
-        let ports = || {
-            self.works
-                .iter()
-                .map(PortWork::port)
-                .chain(self.stale.iter().copied())
-        };
-        let recorded = draft
-            .service
-            .recorded
-            .record
-            .iter()
-            .flat_map(|record| &record.acl);
+        let ports = || self.works.iter().map(PortWork::port).chain(self.stale.iter().copied());
+        let recorded = draft.service.recorded.record.iter().flat_map(|record| &record.acl);
         let still_there = recorded.filter(|id| match observed.acl_item(id) {
             Some(item) => ports().filter(&wanted).any(|port| item.opens_exactly(port)),
             None => !observed.sees_acl_items(),
         });
-        let adopted = self
-            .works
-            .iter()
-            .filter_map(|work| work.acl_change.adopted.as_ref());
+        let adopted = self.works.iter().filter_map(|work| work.acl_change.adopted.as_ref());
         still_there.chain(adopted).cloned().collect()
     }
 }
@@ -413,10 +324,7 @@ pub(super) fn existing_openings(draft: &Draft<'_, '_>, holding: &Holding) -> Vec
             &holding.id,
             port,
         );
-        openings.extend(
-            own.into_iter()
-                .map(|rule| (port, Opening::new(port, &rule.cidrs))),
-        );
+        openings.extend(own.into_iter().map(|rule| (port, Opening::new(port, &rule.cidrs))));
     }
     openings
 }
@@ -427,17 +335,9 @@ fn is_of(member: &MemberDigest, rule: &crate::observe::LoadBalancerRule) -> bool
 
 /// Releases an address that a failed associate left half-made.
 pub(super) fn release_leftover(draft: &mut Draft<'_, '_>, id: &PublicIpId) -> crate::plan::StepId {
-    let action = Action::DisassociateIpAddress(DisassociateIpAddress {
-        address: id.clone(),
-    });
+    let action = Action::DisassociateIpAddress(DisassociateIpAddress { address: id.clone() });
     let reason = Reason::AssociateUnfinished;
-    draft.builder.add(
-        "address/leftover",
-        action,
-        &After::new(),
-        reason,
-        Disruption::None,
-    )
+    draft.builder.add("address/leftover", action, &After::new(), reason, Disruption::None)
 }
 
 /// Adds a write, unless it changes nothing.
@@ -453,11 +353,7 @@ pub(super) fn add(
         return None;
     }
     let action = Action::PatchService(patch);
-    Some(
-        draft
-            .builder
-            .add(name, action, after, reason, Disruption::None),
-    )
+    Some(draft.builder.add(name, action, after, reason, Disruption::None))
 }
 
 /// Where no records are kept, only the finalizer and the status are written.
@@ -465,10 +361,5 @@ fn without_records(draft: &Draft<'_, '_>, patch: Patch) -> Patch {
     if draft.keeps_records() {
         return patch;
     }
-    Patch {
-        verdict: None,
-        intent: None,
-        record: None,
-        ..patch
-    }
+    Patch { verdict: Edit::Keep, intent: Edit::Keep, record: Edit::Keep, ..patch }
 }
