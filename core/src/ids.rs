@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use uuid::Uuid;
 
 /// A text that cannot be an identifier.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -123,6 +124,12 @@ id!(
     /// What this cluster calls itself in marks on cloud objects (ownership rules, section 1).
     ClusterId, "cluster id"
 );
+
+impl From<Uuid> for ServiceUid {
+    fn from(uuid: Uuid) -> Self {
+        Self(Arc::from(uuid.to_string()))
+    }
+}
 
 impl LoadBalancerRuleId {
     /// The first eight characters, as records keep them.
