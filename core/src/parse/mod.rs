@@ -26,3 +26,27 @@ pub use error::{ParseError, ParseErrors, Place, SpecWarning};
 pub use node::node;
 pub use provider_id::provider_id;
 pub use service::{ParseContext, SOURCE_LIST_LIMIT, derived_uid, service};
+
+use crate::model::{Desired, Learned};
+use raw::{RawNode, RawService};
+
+/// Reads a whole cluster; nothing is learned yet.
+pub fn desired<'a>(
+    services: impl IntoIterator<Item = &'a RawService>,
+    nodes: impl IntoIterator<Item = &'a RawNode>,
+    context: &ParseContext,
+) -> Desired {
+    Desired {
+        services: services
+            .into_iter()
+            .map(|raw| service(raw, context))
+            .map(|service| (service.key.clone(), service))
+            .collect(),
+        nodes: nodes
+            .into_iter()
+            .map(node)
+            .map(|node| (node.name.clone(), node))
+            .collect(),
+        learned: Learned::default(),
+    }
+}
