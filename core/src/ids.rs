@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use uuid::Uuid;
 
 /// A text that cannot be an identifier.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -124,9 +125,15 @@ id!(
     ClusterId, "cluster id"
 );
 
-impl JobId {
-    /// A job id of our choice, in the lower-case form that `customjobid` takes.
-    pub fn from_uuid(uuid: uuid::Uuid) -> Self {
+/// The lower-case form that `customjobid` takes.
+impl From<Uuid> for JobId {
+    fn from(uuid: Uuid) -> Self {
+        Self(Arc::from(uuid.hyphenated().to_string()))
+    }
+}
+
+impl From<Uuid> for ServiceUid {
+    fn from(uuid: Uuid) -> Self {
         Self(Arc::from(uuid.hyphenated().to_string()))
     }
 }

@@ -8,4 +8,4 @@ pub mod execution;
 pub mod job;
 pub mod lanes;
 pub mod output;
-mod resolve;
+pub(crate) mod resolve;

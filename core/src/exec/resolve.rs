@@ -12,7 +12,7 @@ use crate::plan::action::{
 };
 
 /// What the steps so far gave.
-pub(super) type Outputs = BTreeMap<StepId, Output>;
+pub(crate) type Outputs = BTreeMap<StepId, Output>;
 
 /// The call of an action; `None` if a step that it needs gave something else than expected.
 pub(super) fn resolve(action: &Action, outputs: &Outputs) -> Option<Call> {
@@ -83,7 +83,8 @@ fn patch(
     Some(PatchService { service, finalizer, verdict, intent, record, ingress })
 }
 
-fn record(
+/// The record of a draft; `None` while an id is not known.
+pub(crate) fn record(
     draft: RecordDraft<Ref<ResolvedAddress>, Ref<LoadBalancerRuleId>>,
     outputs: &Outputs,
 ) -> Option<RecordDraft<ResolvedAddress, LoadBalancerRuleId>> {

@@ -1,70 +1,48 @@
 //! Raw objects to model: everything that a person may have written wrongly is found here, and all
 //! of it at once.
+//!
+//! | File | Decides |
+//! |---|---|
+//! | `annotations.rs` | which annotations exist, their types and defaults: one table |
+//! | `service.rs` | whether a Service wants a load balancer of us, and what it asks for |
+//! | `recorded.rs` | what a Service records, and whether that is its own |
+//! | `node.rs` | whether load balancers send traffic to a Node |
+//! | `provider_id.rs` | which virtual machine a provider id means |
+//! | `error.rs` | how mistakes and oddities are told |
+//!
+//! What depends on the cloud is not decided here: whether a requested address exists, whether a
+//! port's protocol can be balanced, whether a port is taken. The planner does that.
 
+pub mod annotations;
+mod error;
+pub mod nearest;
+mod node;
+mod provider_id;
 pub mod raw;
+mod recorded;
+mod service;
 
-use std::fmt;
+pub use error::{ParseError, ParseErrors, Place, SpecWarning};
+pub use node::node;
+pub use provider_id::provider_id;
+pub use service::{ParseContext, SOURCE_LIST_LIMIT, derived_uid, service};
 
-use thiserror::Error;
+use crate::model::{Desired, Learned};
+use raw::{RawNode, RawService};
 
-/// All mistakes of one Service, in the order of its fields; never empty.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub struct ParseErrors(Vec<ParseError>);
-
-impl ParseErrors {
-    /// Wraps mistakes; `None` if there are none.
-    pub fn new(errors: Vec<ParseError>) -> Option<Self> {
-        (!errors.is_empty()).then_some(Self(errors))
-    }
-
-    /// The mistakes.
-    pub fn iter(&self) -> impl Iterator<Item = &ParseError> {
-        self.0.iter()
-    }
-}
-
-impl fmt::Display for ParseErrors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, error) in self.0.iter().enumerate() {
-            if index > 0 {
-                f.write_str("; ")?;
-            }
-            write!(f, "{error}")?;
-        }
-        Ok(())
-    }
-}
-
-/// A mistake in a Service that makes it unusable.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum ParseError {
-    /// Placeholder until the parser lands.
-    #[error("unreadable")]
-    Unreadable,
-}
-
-impl ParseError {
-    /// Its stable code.
-    pub fn code(&self) -> &'static str {
-        "Unreadable"
-    }
-}
-
-/// Something odd about a Service that does not make it unusable.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SpecWarning {
-    /// An annotation under our prefix that we don't know.
-    UnknownAnnotation {
-        /// The whole key.
-        key: String,
-        /// The known key that looks most like it.
-        nearest: Option<&'static str>,
-    },
-}
-
-impl fmt::Display for SpecWarning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::UnknownAnnotation { key, nearest: _ } = self;
-        write!(f, "annotation `{key}` is unknown")
+/// Reads a whole cluster; nothing is learned yet.
+pub fn desired<'a>(
+    services: impl IntoIterator<Item = &'a RawService>,
+    nodes: impl IntoIterator<Item = &'a RawNode>,
+    context: &ParseContext,
+) -> Desired {
+    Desired {
+        services: services
+            .into_iter()
+            .map(|raw| service(raw, context))
+            .map(|service| (service.key.clone(), service))
+            .collect(),
+        nodes: nodes.into_iter().map(node).map(|node| (node.name.clone(), node)).collect(),
+        learned: Learned::default(),
     }
 }

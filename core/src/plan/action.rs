@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::cidr::{CidrSet, Sources};
 use crate::ids::{
-    FirewallRuleId, JobId, LoadBalancerRuleId, NetworkAclItemId, NetworkAclListId, NetworkId,
-    ProjectId, PublicIpId, ServiceKey, VirtualMachineId, VpcId,
+    ClusterId, FirewallRuleId, JobId, LoadBalancerRuleId, NetworkAclItemId, NetworkAclListId,
+    NetworkId, ProjectId, PublicIpId, ServiceKey, ServiceUid, VirtualMachineId, VpcId,
 };
-use crate::model::record::{Intent, Verdict};
+use crate::model::record::{AddressRecord, Intent, MemberDigest, Opening, Record, Verdict};
 use crate::model::service::{Algorithm, Port, RuleProtocol};
 use crate::plan::StepId;
 
@@ -266,6 +266,15 @@ impl<T> Edit<T> {
         }
     }
 
+    /// The same edit of what `f` makes of the value.
+    pub fn map<U>(&self, f: impl FnOnce(&T) -> U) -> Edit<U> {
+        match self {
+            Self::Keep => Edit::Keep,
+            Self::Set(value) => Edit::Set(f(value)),
+            Self::Remove => Edit::Remove,
+        }
+    }
+
     /// Whether nothing changes.
     pub fn is_keep(&self) -> bool {
         matches!(self, Self::Keep)
@@ -288,13 +297,36 @@ pub struct RecordDraft<A, R> {
     /// The addresses, the current one first.
     pub addresses: Vec<AddressDraft<A>>,
     /// Openings by content.
-    pub openings: BTreeSet<crate::model::record::Opening>,
+    pub openings: BTreeSet<Opening>,
     /// Adopted ACL items.
     pub acl: BTreeSet<NetworkAclItemId>,
     /// See [`crate::model::record::Record::firewall`].
     pub firewall: Option<bool>,
     /// Digest by port, each with the rule that it is believed for.
     pub members: BTreeMap<Port, MemberDraft<R>>,
+}
+
+impl RecordDraft<ResolvedAddress, LoadBalancerRuleId> {
+    /// The record, once every id is known.
+    pub fn to_record(&self, cluster: &ClusterId, service: &ServiceUid) -> Record {
+        let Self { addresses, openings, acl, firewall, members } = self;
+        let address = |AddressDraft { address, ours }: &AddressDraft<ResolvedAddress>| {
+            let (id, allocated) = (address.id.clone(), address.allocated.clone());
+            AddressRecord { id, allocated, ours: *ours }
+        };
+        let member = |MemberDraft { rule, digest }: &MemberDraft<LoadBalancerRuleId>| {
+            MemberDigest { rule: rule.short().to_owned(), digest: digest.clone() }
+        };
+        Record {
+            cluster: cluster.clone(),
+            service: service.clone(),
+            addresses: addresses.iter().map(address).collect(),
+            openings: openings.clone(),
+            acl: acl.clone(),
+            firewall: *firewall,
+            members: members.iter().map(|(port, draft)| (*port, member(draft))).collect(),
+        }
+    }
 }
 
 /// An address to record.

@@ -11,11 +11,11 @@ use jiff::ToSpan as _;
 use uuid::Uuid;
 
 use crate::ids::{ClusterId, JobId, LoadBalancerRuleId, ServiceUid};
-use crate::model::record::{AddressRecord, Intent, MemberDigest, Record, Verdict};
+use crate::model::record::{Intent, Record, Verdict};
 use crate::model::service::{Ingress, LoadBalancerSpec, Service};
 use crate::plan::action::{
-    AddressDraft, Edit, FinalizerChange, IngressDraft, IpMode, MemberDraft, PatchService,
-    RecordDraft, Ref, ResolvedAddress,
+    AddressDraft, Edit, FinalizerChange, IngressDraft, IpMode, PatchService, RecordDraft, Ref,
+    ResolvedAddress,
 };
 
 /// A patch as it is planned.
@@ -121,7 +121,7 @@ pub(super) fn intent(service: &Service, now: jiff::Timestamp) -> Intent {
     let name = format!("associate {now} {} {}", service.uid, earlier.unwrap_or_default());
     let whole_seconds = jiff::Timestamp::from_second(now.as_second()).unwrap_or(now);
     Intent {
-        job: JobId::from_uuid(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes())),
+        job: JobId::from(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes())),
         at: whole_seconds,
         service: service.uid.clone(),
     }
@@ -133,35 +133,9 @@ pub(super) fn expiry(intent: &Intent) -> jiff::Timestamp {
 }
 
 /// The record that a draft becomes; `None` while it names what is yet to be made.
-pub(super) fn settled(
-    draft: &PlannedRecord,
-    cluster: &ClusterId,
-    service: &ServiceUid,
-) -> Option<Record> {
-    let RecordDraft { addresses, openings, acl, firewall, members } = draft;
-    let mut record = Record::new(cluster.clone(), service.clone());
-    for entry in addresses {
-        let AddressDraft { address, ours } = entry;
-        let Ref::Existing(address) = address else {
-            return None;
-        };
-        record.addresses.push(AddressRecord {
-            id: address.id.clone(),
-            allocated: address.allocated.clone(),
-            ours: *ours,
-        });
-    }
-    for (port, MemberDraft { rule, digest }) in members {
-        let Ref::Existing(rule) = rule else {
-            return None;
-        };
-        let digest = MemberDigest { rule: rule.short().to_owned(), digest: digest.clone() };
-        record.members.insert(*port, digest);
-    }
-    record.openings.clone_from(openings);
-    record.acl.clone_from(acl);
-    record.firewall = *firewall;
-    Some(record)
+fn settled(draft: &PlannedRecord, cluster: &ClusterId, service: &ServiceUid) -> Option<Record> {
+    let record = crate::exec::resolve::record(draft.clone(), &BTreeMap::new())?;
+    Some(record.to_record(cluster, service))
 }
 
 /// A record without anything but addresses.
