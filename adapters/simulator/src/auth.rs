@@ -37,16 +37,11 @@ pub(crate) fn in_time(request: &Request, now: Timestamp) -> bool {
 
 /// Names in their original case and order of code units, unencoded; values encoded; all in lower case.
 fn string_to_sign(request: &Request) -> String {
-    let mut params: Vec<&(String, String)> = request
-        .params
-        .iter()
-        .filter(|(name, _)| !name.eq_ignore_ascii_case("signature"))
-        .collect();
+    let mut params: Vec<&(String, String)> =
+        request.params.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("signature")).collect();
     params.sort_by_cached_key(|(name, _)| name.encode_utf16().collect::<Vec<_>>());
-    let pairs: Vec<String> = params
-        .into_iter()
-        .map(|(name, value)| format!("{name}={}", encoded(value)))
-        .collect();
+    let pairs: Vec<String> =
+        params.into_iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
     pairs.join("&").to_lowercase()
 }
 
@@ -78,10 +73,7 @@ mod tests {
             ("response", "json"),
             ("signature", "rzej8iHrHymLk+SNqeb60Ke6uWY="),
         ]);
-        assert_eq!(
-            string_to_sign(&request),
-            "apikey=aktest-01_x&command=listzones&response=json"
-        );
+        assert_eq!(string_to_sign(&request), "apikey=aktest-01_x&command=listzones&response=json");
         assert!(signed_with(&request, SECRET));
         assert!(!signed_with(&request, "another"));
     }
@@ -107,10 +99,7 @@ mod tests {
     fn expires_needs_an_offset_and_the_future() {
         let now = "2026-08-21T10:00:00Z".parse().unwrap();
         let holds = |expires: &str| {
-            in_time(
-                &request(&[("signatureVersion", "3"), ("expires", expires)]),
-                now,
-            )
+            in_time(&request(&[("signatureVersion", "3"), ("expires", expires)]), now)
         };
         assert!(holds("2026-08-21T10:05:00+0000"));
         assert!(holds("2026-08-21T10:05:00+00:00"));
@@ -122,10 +111,7 @@ mod tests {
         assert!(!holds("soon"));
         assert!(!holds(""));
         assert!(!in_time(&request(&[("signatureversion", "3")]), now));
-        assert!(in_time(
-            &request(&[("expires", "2020-01-01T00:00:00Z")]),
-            now
-        ));
+        assert!(in_time(&request(&[("expires", "2020-01-01T00:00:00Z")]), now));
     }
 
     fn request(params: &[(&str, &str)]) -> Request {

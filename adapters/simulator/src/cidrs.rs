@@ -44,11 +44,7 @@ impl Sources {
     pub(crate) fn and(&self, other: &Self) -> Self {
         Self::of(self.nets.iter().flat_map(|one| {
             other.nets.iter().filter_map(move |two| {
-                if one.contains(two) {
-                    Some(*two)
-                } else {
-                    two.contains(one).then_some(*one)
-                }
+                if one.contains(two) { Some(*two) } else { two.contains(one).then_some(*one) }
             })
         }))
     }
@@ -62,10 +58,7 @@ impl Sources {
     pub(crate) fn without(&self, other: &Self) -> Self {
         let mut left = self.nets.clone();
         for gone in &other.nets {
-            left = left
-                .into_iter()
-                .flat_map(|net| remainder(net, *gone))
-                .collect();
+            left = left.into_iter().flat_map(|net| remainder(net, *gone)).collect();
         }
         Self::of(left)
     }
@@ -93,10 +86,7 @@ fn remainder(net: IpNet, gone: IpNet) -> Vec<IpNet> {
             .map(|halves| halves.map(IpNet::V6).collect())
             .unwrap_or_default(),
     };
-    halves
-        .into_iter()
-        .flat_map(|half| remainder(half, gone))
-        .collect()
+    halves.into_iter().flat_map(|half| remainder(half, gone)).collect()
 }
 
 #[cfg(test)]
@@ -114,10 +104,7 @@ mod tests {
         assert!(!left.contains("10.1.2.3".parse().unwrap()));
         assert!(left.contains("10.2.0.0".parse().unwrap()));
         assert_eq!(left.or(&of(&["10.1.0.0/16"])), ten);
-        assert_eq!(
-            Sources::everybody().without(&Sources::everybody()),
-            Sources::nobody()
-        );
+        assert_eq!(Sources::everybody().without(&Sources::everybody()), Sources::nobody());
     }
 
     #[test]

@@ -115,18 +115,14 @@ impl Cloud {
 
     /// Whether an account works in a project.
     pub(crate) fn is_member(&self, caller: Key<Account>, project: Key<Project>) -> bool {
-        self.projects
-            .get(project)
-            .is_some_and(|project| project.members.contains(&caller))
+        self.projects.get(project).is_some_and(|project| project.members.contains(&caller))
     }
 
     /// The fields that name an owner: account, or project instead of account, and the domain.
     pub(crate) fn owner_fields(&self, owner: Owner) -> Object {
         let named = match owner {
-            Owner::Account(account) => Object::new().maybe(
-                "account",
-                self.accounts.get(account).map(|row| row.name.as_str()),
-            ),
+            Owner::Account(account) => Object::new()
+                .maybe("account", self.accounts.get(account).map(|row| row.name.as_str())),
             Owner::Project(project) => {
                 let row = self.projects.get(project);
                 Object::new()
@@ -134,10 +130,7 @@ impl Cloud {
                     .maybe("projectid", row.map(|row| row.id.as_str()))
             }
         };
-        let path = self
-            .version
-            .has(Feature::DomainPath)
-            .then_some(self.domain.path.as_str());
+        let path = self.version.has(Feature::DomainPath).then_some(self.domain.path.as_str());
         named
             .with("domainid", self.domain.id.as_str())
             .with("domain", self.domain.name.as_str())

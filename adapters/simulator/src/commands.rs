@@ -101,30 +101,15 @@ pub(crate) enum Entity {
 }
 
 pub(crate) const fn must(name: &'static str, kind: Kind) -> Param {
-    Param {
-        name,
-        kind,
-        required: true,
-        since: None,
-    }
+    Param { name, kind, required: true, since: None }
 }
 
 pub(crate) const fn may(name: &'static str, kind: Kind) -> Param {
-    Param {
-        name,
-        kind,
-        required: false,
-        since: None,
-    }
+    Param { name, kind, required: false, since: None }
 }
 
 pub(crate) const fn since(name: &'static str, kind: Kind, release: &'static str) -> Param {
-    Param {
-        name,
-        kind,
-        required: false,
-        since: Some(release),
-    }
+    Param { name, kind, required: false, since: Some(release) }
 }
 
 /// Parameters of every list command.
@@ -184,23 +169,11 @@ const fn read(
     params: &'static [Param],
     run: fn(&Cloud, &Call) -> Result<Value, ApiError>,
 ) -> Command {
-    Command {
-        name,
-        root: None,
-        params,
-        restricted,
-        handler: Handler::Read(run),
-    }
+    Command { name, root: None, params, restricted, handler: Handler::Read(run) }
 }
 
 const fn root_only(name: &'static str) -> Command {
-    Command {
-        name,
-        root: None,
-        params: NO_PARAMS,
-        restricted: false,
-        handler: Handler::Root,
-    }
+    Command { name, root: None, params: NO_PARAMS, restricted: false, handler: Handler::Root }
 }
 
 const fn job(
@@ -209,13 +182,7 @@ const fn job(
     params: &'static [Param],
     handler: JobHandler,
 ) -> Command {
-    Command {
-        name,
-        root: None,
-        params,
-        restricted,
-        handler: Handler::Job(handler),
-    }
+    Command { name, root: None, params, restricted, handler: Handler::Job(handler) }
 }
 
 /// Every command, by theme.
@@ -223,32 +190,17 @@ pub(crate) const COMMANDS: &[Command] = &[
     read("listZones", false, zone::LIST_PARAMS, zone::list),
     read("listCapabilities", false, NO_PARAMS, zone::capabilities),
     read("listApis", false, &[may("name", Kind::Text)], api::list),
-    read(
-        "listProjects",
-        false,
-        account::LIST_PARAMS,
-        account::list_projects,
-    ),
+    read("listProjects", false, account::LIST_PARAMS, account::list_projects),
     read("listNetworks", true, network::LIST_PARAMS, network::list),
     read("listVPCs", false, vpc::LIST_PARAMS, vpc::list),
-    read(
-        "listVirtualMachines",
-        true,
-        virtual_machine::LIST_PARAMS,
-        virtual_machine::list,
-    ),
+    read("listVirtualMachines", true, virtual_machine::LIST_PARAMS, virtual_machine::list),
     read("queryAsyncJobResult", true, job::QUERY_PARAMS, job::query),
     read("listAsyncJobs", false, NO_PARAMS, job::list),
     root_only("listManagementServers"),
     root_only("listManagementServersMetrics"),
     root_only("addResourceDetail"),
     root_only("listHosts"),
-    read(
-        "listPublicIpAddresses",
-        true,
-        public_ip::LIST_PARAMS,
-        public_ip::list,
-    ),
+    read("listPublicIpAddresses", true, public_ip::LIST_PARAMS, public_ip::list),
     job(
         "associateIpAddress",
         true,
@@ -327,18 +279,8 @@ pub(crate) const COMMANDS: &[Command] = &[
             start: member::start_remove,
         },
     ),
-    read(
-        "listLoadBalancerRuleInstances",
-        true,
-        member::LIST_PARAMS,
-        member::list,
-    ),
-    read(
-        "listFirewallRules",
-        true,
-        firewall_rule::LIST_PARAMS,
-        firewall_rule::list,
-    ),
+    read("listLoadBalancerRuleInstances", true, member::LIST_PARAMS, member::list),
+    read("listFirewallRules", true, firewall_rule::LIST_PARAMS, firewall_rule::list),
     job(
         "createFirewallRule",
         true,
@@ -372,12 +314,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             start: firewall_rule::start_delete,
         },
     ),
-    read(
-        "listNetworkACLLists",
-        false,
-        acl::LIST_LISTS_PARAMS,
-        acl::list_lists,
-    ),
+    read("listNetworkACLLists", false, acl::LIST_LISTS_PARAMS, acl::list_lists),
     read("listNetworkACLs", true, acl::LIST_PARAMS, acl::list),
     job(
         "createNetworkACL",

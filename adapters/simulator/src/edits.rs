@@ -35,11 +35,7 @@ impl Simulator {
     /// If its owner or a network is unknown.
     pub fn add_vm(&mut self, vm: &NewVm) -> Result<String, EditError> {
         let created = date(self.cloud.now);
-        Ok(build::add_vm_of_known_offering(
-            &mut self.cloud,
-            vm,
-            created,
-        )?)
+        Ok(build::add_vm_of_known_offering(&mut self.cloud, vm, created)?)
     }
 
     /// Stops a virtual machine, by name or id. It stays a member of its rules and pushes nothing.
@@ -120,17 +116,10 @@ impl Simulator {
             .get_mut(key)
             .and_then(|row| row.nics.iter_mut().find(|nic| nic.network == in_network));
         let Some(nic) = nic else {
-            return Err(EditError::NoNic {
-                vm: vm.to_owned(),
-                network: network.to_owned(),
-            });
+            return Err(EditError::NoNic { vm: vm.to_owned(), network: network.to_owned() });
         };
         let old = std::mem::replace(&mut nic.address, address.to_owned());
-        for (_, rule) in self
-            .cloud
-            .rules
-            .iter_mut()
-            .filter(|(_, rule)| rule.network == in_network)
+        for (_, rule) in self.cloud.rules.iter_mut().filter(|(_, rule)| rule.network == in_network)
         {
             for mapping in &mut rule.members {
                 if mapping.vm == key && mapping.address == old {

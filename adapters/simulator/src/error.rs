@@ -39,12 +39,7 @@ const PERMISSION: &str = "Caller does not have permission to operate with provid
 
 impl ApiError {
     pub(crate) fn new(code: u16, class: u16, text: impl Into<String>) -> Self {
-        Self {
-            code,
-            class: Some(class),
-            text: text.into(),
-            root: ErrorRoot::Command,
-        }
+        Self { code, class: Some(class), text: text.into(), root: ErrorRoot::Command }
     }
 
     /// 431 from a Java `InvalidParameterValueException`.
@@ -82,10 +77,7 @@ impl ApiError {
         let text = format!(
             "The API [{command}] does not exist or is not available for the account {account}."
         );
-        Self {
-            root: ErrorRoot::Error,
-            ..Self::new(432, 9999, text)
-        }
+        Self { root: ErrorRoot::Error, ..Self::new(432, 9999, text) }
     }
 
     /// 432: the caller is no member of the project.
@@ -93,10 +85,7 @@ impl ApiError {
         let text = format!(
             "The API [{command}] does not exist or is not available for this account/user in project [{project}]."
         );
-        Self {
-            root: ErrorRoot::Error,
-            ..Self::new(432, 9999, text)
-        }
+        Self { root: ErrorRoot::Error, ..Self::new(432, 9999, text) }
     }
 
     /// The same error seen as wrapped by a create command, which loses the Java class.
@@ -121,18 +110,12 @@ impl ApiError {
 impl JobFailure {
     /// 530, which everything but a bad parameter becomes.
     pub(crate) fn internal(text: impl Into<String>) -> Self {
-        Self {
-            code: 530,
-            text: text.into(),
-        }
+        Self { code: 530, text: text.into() }
     }
 
     /// 431, a bad parameter.
     pub(crate) fn invalid(text: impl Into<String>) -> Self {
-        Self {
-            code: 431,
-            text: text.into(),
-        }
+        Self { code: 431, text: text.into() }
     }
 
     pub(crate) fn permission() -> Self {
@@ -144,9 +127,6 @@ impl JobFailure {
 impl From<ApiError> for JobFailure {
     fn from(error: ApiError) -> Self {
         let code = if error.code == 431 { 431 } else { 530 };
-        Self {
-            code,
-            text: error.text,
-        }
+        Self { code, text: error.text }
     }
 }

@@ -38,15 +38,9 @@ pub async fn serve(
     latency: Duration,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let front = Arc::new(Front {
-        simulator,
-        clock,
-        latency,
-    });
+    let front = Arc::new(Front { simulator, clock, latency });
     let router = Router::new().fallback(answer).with_state(front);
-    axum::serve(listener, router)
-        .with_graceful_shutdown(shutdown)
-        .await
+    axum::serve(listener, router).with_graceful_shutdown(shutdown).await
 }
 
 async fn answer<Clock: Fn() -> Timestamp + Send + Sync + 'static>(
@@ -58,10 +52,7 @@ async fn answer<Clock: Fn() -> Timestamp + Send + Sync + 'static>(
     if !matches!(uri.path(), "/client/api" | "/client/api/") {
         return plain(StatusCode::NOT_FOUND);
     }
-    if uri
-        .path_and_query()
-        .is_some_and(|text| text.as_str().len() > LONGEST_URI)
-    {
+    if uri.path_and_query().is_some_and(|text| text.as_str().len() > LONGEST_URI) {
         return plain(StatusCode::URI_TOO_LONG);
     }
     let method = match method {
@@ -74,10 +65,7 @@ async fn answer<Clock: Fn() -> Timestamp + Send + Sync + 'static>(
     let now = (front.clock)();
     let response = {
         // A panic of another request leaves the world as it was between two requests.
-        let mut simulator = front
-            .simulator
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut simulator = front.simulator.lock().unwrap_or_else(PoisonError::into_inner);
         simulator.handle(&request, now)
     };
     tokio::time::sleep(front.latency).await;
@@ -94,10 +82,7 @@ fn decode(method: Method, query: &str, body: &[u8]) -> Request {
         .into_owned()
         .chain(form_urlencoded::parse(query.as_bytes()).into_owned())
         .collect();
-    Request {
-        method,
-        params: last_of_each(params),
-    }
+    Request { method, params: last_of_each(params) }
 }
 
 /// Of a repeated parameter only the last counts, also for the signature.
@@ -113,29 +98,17 @@ fn last_of_each(params: Vec<(String, String)>) -> Vec<(String, String)> {
 }
 
 fn encode(response: Response) -> HttpResponse {
-    let Response {
-        status,
-        headers,
-        body,
-    } = response;
+    let Response { status, headers, body } = response;
     let mut builder = HttpResponse::builder().status(status);
     for (name, value) in headers {
         // Header values are one line of visible characters; error texts may hold anything.
         let line: String = value
             .chars()
-            .map(|letter| {
-                if letter.is_ascii_graphic() {
-                    letter
-                } else {
-                    ' '
-                }
-            })
+            .map(|letter| if letter.is_ascii_graphic() { letter } else { ' ' })
             .collect();
         builder = builder.header(name, line);
     }
-    builder
-        .body(Body::from(body))
-        .unwrap_or_else(|_| plain(StatusCode::INTERNAL_SERVER_ERROR))
+    builder.body(Body::from(body)).unwrap_or_else(|_| plain(StatusCode::INTERNAL_SERVER_ERROR))
 }
 
 fn plain(status: StatusCode) -> HttpResponse {

@@ -54,10 +54,7 @@ mod tests {
     fn same_seed_gives_the_same_ids() {
         let mut one = IdSource::new(7);
         let mut two = IdSource::new(7);
-        assert_eq!(
-            [one.next_id(), one.next_id()],
-            [two.next_id(), two.next_id()]
-        );
+        assert_eq!([one.next_id(), one.next_id()], [two.next_id(), two.next_id()]);
         assert_ne!(IdSource::new(8).next_id(), IdSource::new(7).next_id());
     }
 

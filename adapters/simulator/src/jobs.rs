@@ -126,11 +126,7 @@ impl Row for Job {
 
 impl Jobs {
     pub(crate) fn new(durations: JobDurations) -> Self {
-        Self {
-            table: Table::new(),
-            running: BTreeSet::new(),
-            durations,
-        }
+        Self { table: Table::new(), running: BTreeSet::new(), durations }
     }
 
     pub(crate) fn find(&self, id: &str) -> Option<Key<Job>> {
@@ -156,10 +152,7 @@ impl Jobs {
             .iter()
             .filter_map(|(_, number)| self.table.get(Key::of(*number)))
             .find(|job| {
-                let about = job
-                    .instance
-                    .as_ref()
-                    .and_then(|instance| instance.id.as_deref());
+                let about = job.instance.as_ref().and_then(|instance| instance.id.as_deref());
                 about == Some(object)
             })
             .map(|job| job.id.as_str())
@@ -237,11 +230,7 @@ impl Cloud {
             self.jobs.running.remove(&(end, number));
             self.now = self.now.max(end);
             let key = Key::of(number);
-            let Some(Job {
-                state: JobState::Running(work),
-                ..
-            }) = self.jobs.table.get(key)
-            else {
+            let Some(Job { state: JobState::Running(work), .. }) = self.jobs.table.get(key) else {
                 continue;
             };
             let outcome = work.clone().finish(self);

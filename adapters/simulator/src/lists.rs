@@ -20,9 +20,7 @@ impl Scope {
         let own = Owner::Account(call.caller);
         if call.params.text("projectid") != Some("-1") {
             let owner = call.params.key("projectid").map_or(own, Owner::Project);
-            return Self {
-                owners: vec![owner],
-            };
+            return Self { owners: vec![owner] };
         }
         let mut owners: Vec<Owner> = cloud
             .projects
@@ -57,12 +55,8 @@ pub(crate) fn answer<T>(
     }
     body.insert("count".to_owned(), count.into());
     if call.params.flag("retrieveonlyresourcecount") != Some(true) {
-        let shown: Vec<Value> = rows
-            .into_iter()
-            .skip(page.first)
-            .take(page.size)
-            .map(render)
-            .collect();
+        let shown: Vec<Value> =
+            rows.into_iter().skip(page.first).take(page.size).map(render).collect();
         if !shown.is_empty() {
             body.insert(key.to_owned(), shown.into());
         }
@@ -81,17 +75,11 @@ impl Page {
     /// Without page parameters a list is cut silently at the limit; a size of -1 without page lifts it.
     fn read(params: &Params, limit: usize) -> Result<Self, ApiError> {
         match (params.number("page"), params.number("pagesize")) {
-            (None, None) => Ok(Self {
-                first: 0,
-                size: limit,
-            }),
+            (None, None) => Ok(Self { first: 0, size: limit }),
             (Some(_), Some(-1)) => Err(ApiError::invalid(
                 "Can't specify page parameter when pagesize is -1 (Unlimited)",
             )),
-            (None, Some(-1)) => Ok(Self {
-                first: 0,
-                size: usize::MAX,
-            }),
+            (None, Some(-1)) => Ok(Self { first: 0, size: usize::MAX }),
             (_, Some(size)) if usize::try_from(size).is_ok_and(|size| size > limit) => {
                 Err(ApiError::invalid(format!(
                     "Page size can't exceed max allowed page size value: {limit}"
@@ -106,10 +94,7 @@ impl Page {
             (Some(page), Some(size)) => {
                 let size = usize::try_from(size).unwrap_or(0);
                 let page = usize::try_from(page).unwrap_or(1).max(1);
-                Ok(Self {
-                    first: (page - 1).saturating_mul(size),
-                    size,
-                })
+                Ok(Self { first: (page - 1).saturating_mul(size), size })
             }
         }
     }
@@ -176,9 +161,7 @@ impl TagFilter {
             match fields.get("value") {
                 Some(value) => pairs.push((key, value.clone())),
                 None => {
-                    return Err(ApiError::invalid(format!(
-                        "No value is passed in for key {key}"
-                    )));
+                    return Err(ApiError::invalid(format!("No value is passed in for key {key}")));
                 }
             }
         }

@@ -54,11 +54,7 @@ impl Request {
 
     /// The value of a parameter that CloudStack knows in lower case only: `command` and `response`.
     pub(crate) fn exact(&self, name: &str) -> Option<&str> {
-        self.params
-            .iter()
-            .rev()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value.as_str())
+        self.params.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// JSON only if asked for, in any letter case.
@@ -90,11 +86,7 @@ impl Response {
         let shown = (!version.has(Feature::XmlErrorsWithoutVersion)).then_some(version);
         let mut headers = headers(format);
         headers.push(("X-Description".to_owned(), error.text.clone()));
-        Self {
-            status: error.code,
-            headers,
-            body: text(root, error.body(), format, shown),
-        }
+        Self { status: error.code, headers, body: text(root, error.body(), format, shown) }
     }
 
     /// The value of a header, its name in any letter case.

@@ -34,11 +34,7 @@ impl Object {
 
     /// Sets the keys that a world file gives for fields without meaning here; they win.
     pub(crate) fn merge_extra(mut self, extra: &std::collections::BTreeMap<String, Value>) -> Self {
-        self.0.extend(
-            extra
-                .iter()
-                .map(|(key, value)| (key.clone(), value.clone())),
-        );
+        self.0.extend(extra.iter().map(|(key, value)| (key.clone(), value.clone())));
         self
     }
 

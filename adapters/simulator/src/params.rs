@@ -60,8 +60,7 @@ impl Params {
 
     /// Only `true` in any letter case is true.
     pub(crate) fn flag(&self, name: &str) -> Option<bool> {
-        self.text(name)
-            .map(|text| text.eq_ignore_ascii_case("true"))
+        self.text(name).map(|text| text.eq_ignore_ascii_case("true"))
     }
 
     /// A number; an empty value counts as absent.
@@ -72,12 +71,7 @@ impl Params {
     /// A comma-separated list: empty entries dropped, nothing trimmed. An empty value is an empty list.
     pub(crate) fn list(&self, name: &str) -> Option<Vec<String>> {
         let text = self.text(name)?;
-        Some(
-            text.split(',')
-                .filter(|entry| !entry.is_empty())
-                .map(str::to_owned)
-                .collect(),
-        )
+        Some(text.split(',').filter(|entry| !entry.is_empty()).map(str::to_owned).collect())
     }
 
     /// The object that an id parameter names.
@@ -160,8 +154,7 @@ impl Params {
                 // CloudStack passes -1 through; only projectid gives it a meaning.
                 if value != "-1" {
                     let number = resolve_one(command, param, entity, &value, cloud)?;
-                    self.numbers
-                        .insert(param.name, number.into_iter().collect());
+                    self.numbers.insert(param.name, number.into_iter().collect());
                 }
                 Ok(())
             }

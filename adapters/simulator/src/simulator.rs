@@ -49,14 +49,8 @@ pub struct LoggedCall {
 }
 
 /// Parameters that the log leaves out, in lower case.
-const UNLOGGED: &[&str] = &[
-    "apikey",
-    "signature",
-    "signatureversion",
-    "expires",
-    "response",
-    "command",
-];
+const UNLOGGED: &[&str] =
+    &["apikey", "signature", "signatureversion", "expires", "response", "command"];
 
 impl Simulator {
     /// A simulator that holds what a world file describes.
@@ -64,11 +58,7 @@ impl Simulator {
     /// # Errors
     /// If a name in it leads nowhere or it contradicts itself.
     pub fn new(world: &World) -> Result<Self, WorldError> {
-        Ok(Self {
-            cloud: build::cloud(world)?,
-            calls: Vec::new(),
-            acl_gates_traffic: false,
-        })
+        Ok(Self { cloud: build::cloud(world)?, calls: Vec::new(), acl_gates_traffic: false })
     }
 
     /// Answers a request as the server does over HTTP. `now` never goes back: an earlier one counts as the last.
@@ -99,14 +89,12 @@ impl Simulator {
             .iter()
             .find(|(_, account)| account.name == caller)
             .map(|(key, _)| key);
-        let params: Vec<(String, String)> = params
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect();
+        let params: Vec<(String, String)> =
+            params.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let outcome = match (account, known) {
-            (Some(caller), Some(command)) => self
-                .check_role(caller, command)
-                .and_then(|()| self.run(caller, command, &params)),
+            (Some(caller), Some(command)) => {
+                self.check_role(caller, command).and_then(|()| self.run(caller, command, &params))
+            }
             (_, None) => Err(ApiError::unauthorized(ErrorRoot::Error)),
             (None, Some(_)) => Err(ApiError::unauthorized(ErrorRoot::Command)),
         };
@@ -208,9 +196,7 @@ impl Simulator {
         let account = self.cloud.accounts.get(caller);
         self.calls.push(LoggedCall {
             at: self.cloud.now,
-            account: account
-                .map(|account| account.name.clone())
-                .unwrap_or_default(),
+            account: account.map(|account| account.name.clone()).unwrap_or_default(),
             command: command.name,
             params,
             mutates: matches!(command.handler, Handler::Job(_)),
@@ -229,18 +215,10 @@ impl Simulator {
         if let Some(project) = params.key::<Project>("projectid")
             && !self.cloud.is_member(caller, project)
         {
-            let id = self
-                .cloud
-                .projects
-                .get(project)
-                .map_or("", |row| row.id.as_str());
+            let id = self.cloud.projects.get(project).map_or("", |row| row.id.as_str());
             return Err(ApiError::no_member(command.name, id));
         }
-        let call = Call {
-            command,
-            caller,
-            params,
-        };
+        let call = Call { command, caller, params };
         match &command.handler {
             Handler::Read(read) => read(&self.cloud, &call),
             Handler::Job(handler) => self.accept(handler, &call),
@@ -255,12 +233,8 @@ impl Simulator {
         let job = self.job_id(call)?;
         let started = (handler.start)(&mut self.cloud, call, &accepted);
         let instance = accepted.instance.clone();
-        self.cloud
-            .run_job(job.clone(), call, handler.kind, instance, started);
-        Ok(Object::new()
-            .maybe("id", accepted.id)
-            .with("jobid", job)
-            .into())
+        self.cloud.run_job(job.clone(), call, handler.kind, instance, started);
+        Ok(Object::new().maybe("id", accepted.id).with("jobid", job).into())
     }
 
     fn job_id(&mut self, call: &Call) -> Result<String, ApiError> {
@@ -268,9 +242,7 @@ impl Simulator {
             return Ok(self.cloud.ids.next_id());
         };
         if !is_uuid(asked) || asked.to_lowercase() != asked {
-            return Err(ApiError::invalid(format!(
-                "UUID: {asked} doesn't follow the UUID format"
-            )));
+            return Err(ApiError::invalid(format!("UUID: {asked} doesn't follow the UUID format")));
         }
         if self.cloud.jobs.find(asked).is_some() {
             return Err(ApiError::internal(9999));
@@ -316,14 +288,7 @@ mod tests {
         lab.run("deleteFirewallRule", &[("id", &firewall)]);
         lab.run("disassociateIpAddress", &[("id", &id)]);
         assert_eq!(lab.rows("listPublicIpAddresses", &[("id", &id)]).len(), 0);
-        assert_eq!(
-            lab.simulator
-                .calls()
-                .iter()
-                .filter(|call| call.mutates)
-                .count(),
-            7
-        );
+        assert_eq!(lab.simulator.calls().iter().filter(|call| call.mutates).count(), 7);
         assert_eq!(lab.simulator.next_event(), None);
     }
 }

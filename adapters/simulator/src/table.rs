@@ -27,11 +27,7 @@ pub(crate) struct Table<T> {
 
 impl<T: Row> Table<T> {
     pub(crate) fn new() -> Self {
-        Self {
-            rows: BTreeMap::new(),
-            numbers: BTreeMap::new(),
-            last: 0,
-        }
+        Self { rows: BTreeMap::new(), numbers: BTreeMap::new(), last: 0 }
     }
 
     /// Adds a row with the number after the last one ever given.
@@ -69,31 +65,22 @@ impl<T: Row> Table<T> {
 
     /// The key of a UUID in any letter case; buried rows are found too.
     pub(crate) fn find(&self, id: &str) -> Option<Key<T>> {
-        self.numbers
-            .get(&id.to_lowercase())
-            .map(|number| Key::of(*number))
+        self.numbers.get(&id.to_lowercase()).map(|number| Key::of(*number))
     }
 
     /// Rows from the oldest to the newest.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (Key<T>, &T)> {
-        self.rows
-            .iter()
-            .map(|(number, row)| (Key::of(*number), row))
+        self.rows.iter().map(|(number, row)| (Key::of(*number), row))
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Key<T>, &mut T)> {
-        self.rows
-            .iter_mut()
-            .map(|(number, row)| (Key::of(*number), row))
+        self.rows.iter_mut().map(|(number, row)| (Key::of(*number), row))
     }
 }
 
 impl<T> Key<T> {
     pub(crate) fn of(number: u64) -> Self {
-        Self {
-            number,
-            kind: PhantomData,
-        }
+        Self { number, kind: PhantomData }
     }
 
     pub(crate) fn number(self) -> u64 {

@@ -75,27 +75,17 @@ impl Lab {
 
     /// The common world on another release.
     pub(crate) fn on(release: &str) -> Self {
-        Self::of(
-            &WORLD
-                .replace("RELEASE", release)
-                .replace("SERVICES", "default"),
-        )
+        Self::of(&WORLD.replace("RELEASE", release).replace("SERVICES", "default"))
     }
 
     /// The common world on 4.23 with a firewall in the VPC.
     pub(crate) fn with_vpc_firewall() -> Self {
-        Self::of(
-            &WORLD
-                .replace("RELEASE", "4.23.0.0")
-                .replace("SERVICES", "with-firewall"),
-        )
+        Self::of(&WORLD.replace("RELEASE", "4.23.0.0").replace("SERVICES", "with-firewall"))
     }
 
     /// The common world with jobs that take some seconds.
     pub(crate) fn slow(seconds: i64) -> Self {
-        let text = WORLD
-            .replace("RELEASE", "4.23.0.0")
-            .replace("SERVICES", "default");
+        let text = WORLD.replace("RELEASE", "4.23.0.0").replace("SERVICES", "default");
         Self::of(&format!("{text}jobs: {{default: {seconds}s}}\n"))
     }
 
@@ -150,10 +140,7 @@ impl Lab {
         params: &[(&str, &str)],
         field: &str,
     ) -> Vec<String> {
-        self.rows(command, params)
-            .iter()
-            .map(|row| text(&row[field]))
-            .collect()
+        self.rows(command, params).iter().map(|row| text(&row[field])).collect()
     }
 
     /// A request that fails at once.
@@ -181,10 +168,7 @@ impl Lab {
         let job = self.finish(command, params);
         assert_eq!(job["jobstatus"], 2, "{command} {params:?}: {job}");
         assert_eq!(job["jobresultcode"], job["jobresult"]["errorcode"]);
-        (
-            job["jobresultcode"].as_u64().unwrap(),
-            text(&job["jobresult"]["errortext"]),
-        )
+        (job["jobresultcode"].as_u64().unwrap(), text(&job["jobresult"]["errortext"]))
     }
 
     fn finish(&mut self, command: &str, params: &[(&str, &str)]) -> Value {
@@ -218,10 +202,8 @@ impl Lab {
             self.caller = caller;
             for projects in [&[][..], &[("projectid", "-1")][..]] {
                 if found.is_none() {
-                    found = self
-                        .rows(command, projects)
-                        .into_iter()
-                        .find(|row| row[field] == value);
+                    found =
+                        self.rows(command, projects).into_iter().find(|row| row[field] == value);
                 }
             }
         }
@@ -243,15 +225,9 @@ impl Lab {
 
     /// Assigns virtual machines to a rule.
     pub(crate) fn assign(&mut self, rule: &str, vms: &[&str]) {
-        let ids: Vec<String> = vms
-            .iter()
-            .map(|vm| self.id("listVirtualMachines", vm))
-            .collect();
+        let ids: Vec<String> = vms.iter().map(|vm| self.id("listVirtualMachines", vm)).collect();
         let ids = ids.join(",");
-        self.run(
-            "assignToLoadBalancerRule",
-            &[("id", rule), ("virtualmachineids", &ids)],
-        );
+        self.run("assignToLoadBalancerRule", &[("id", rule), ("virtualmachineids", &ids)]);
     }
 
     /// Opens a port of an address.
@@ -267,9 +243,7 @@ impl Lab {
 
     /// One rule as lists show it.
     pub(crate) fn listed_rule(&mut self, id: &str) -> Value {
-        self.rows("listLoadBalancerRules", &[("id", id)])
-            .pop()
-            .unwrap_or_default()
+        self.rows("listLoadBalancerRules", &[("id", id)]).pop().unwrap_or_default()
     }
 
     /// What becomes of a TCP connection.
@@ -305,7 +279,5 @@ pub(crate) fn rule_params<'a>(
 
 /// A JSON value as plain text.
 pub(crate) fn text(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

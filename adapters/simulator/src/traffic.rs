@@ -103,18 +103,10 @@ impl Programmed {
             .members
             .iter()
             .filter(|mapping| !mapping.revoked)
-            .filter(|mapping| {
-                cloud
-                    .vms
-                    .get(mapping.vm)
-                    .is_some_and(VirtualMachine::is_visible)
-            })
+            .filter(|mapping| cloud.vms.get(mapping.vm).is_some_and(VirtualMachine::is_visible))
             .map(|mapping| (mapping.vm, mapping.address.clone()))
             .collect();
-        Self {
-            cidrs: row.cidrs.clone(),
-            members,
-        }
+        Self { cidrs: row.cidrs.clone(), members }
     }
 
     /// No list lets everybody in. Entries that a cut made unreadable let nobody in.
@@ -163,12 +155,7 @@ pub(crate) fn reach(cloud: &Cloud, query: &TrafficQuery, acl_gates: bool) -> Rea
     if members.is_empty() {
         return refused(rule, Layer::NoMembers);
     }
-    Reach {
-        accepted: true,
-        rule: rule.map(|rule| rule.id.clone()),
-        members,
-        refused_by: None,
-    }
+    Reach { accepted: true, rule: rule.map(|rule| rule.id.clone()), members, refused_by: None }
 }
 
 /// The sources that all layers of a TCP port let in, whether or not a member lives.
@@ -181,18 +168,11 @@ pub(crate) fn open_sources(
     let Some(layers) = layers(cloud, address, port, acl_gates) else {
         return Vec::new();
     };
-    layers
-        .firewall
-        .and(&layers.acl)
-        .and(&layers.programmed.sources())
-        .into_nets()
+    layers.firewall.and(&layers.acl).and(&layers.programmed.sources()).into_nets()
 }
 
 fn layers(cloud: &Cloud, address: IpAddr, port: u16, acl_gates: bool) -> Option<Layers<'_>> {
-    let (key, row) = cloud
-        .addresses
-        .iter()
-        .find(|(_, row)| IpAddr::V4(row.address) == address)?;
+    let (key, row) = cloud.addresses.iter().find(|(_, row)| IpAddr::V4(row.address) == address)?;
     let (rule, programmed) = cloud
         .rules
         .iter()
@@ -202,19 +182,12 @@ fn layers(cloud: &Cloud, address: IpAddr, port: u16, acl_gates: bool) -> Option<
         cloud
             .networks
             .get(rule.network)
-            .map_or_else(Sources::everybody, |network| {
-                acl_sources(cloud, network, port)
-            })
+            .map_or_else(Sources::everybody, |network| acl_sources(cloud, network, port))
     } else {
         Sources::everybody()
     };
     let firewall = firewall_sources(cloud, key, row, port);
-    Some(Layers {
-        rule,
-        programmed,
-        firewall,
-        acl,
-    })
+    Some(Layers { rule, programmed, firewall, acl })
 }
 
 /// Sources of all pushed firewall rules about a TCP port; everybody where there is no firewall.

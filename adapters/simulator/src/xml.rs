@@ -29,18 +29,12 @@ fn content(value: &Value) -> String {
         Value::Number(number) => number.to_string(),
         Value::String(text) => escaped(text),
         Value::Array(entries) => entries.iter().map(content).collect(),
-        Value::Object(fields) => fields
-            .iter()
-            .map(|(name, field)| element(name, field))
-            .collect(),
+        Value::Object(fields) => fields.iter().map(|(name, field)| element(name, field)).collect(),
     }
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

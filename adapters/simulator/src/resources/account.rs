@@ -66,35 +66,18 @@ pub(crate) fn list_projects(cloud: &Cloud, call: &Call) -> Result<Value, ApiErro
         .filter(|(key, row)| {
             row.members.contains(&call.caller)
                 && id.is_none_or(|id| id == *key)
-                && call
-                    .params
-                    .text("name")
-                    .is_none_or(|name| equal(&row.name, name))
-                && call
-                    .params
-                    .text("displaytext")
-                    .is_none_or(|text| equal(&row.display_text, text))
-                && call
-                    .params
-                    .text("state")
-                    .is_none_or(|state| equal("Active", state))
+                && call.params.text("name").is_none_or(|name| equal(&row.name, name))
+                && call.params.text("displaytext").is_none_or(|text| equal(&row.display_text, text))
+                && call.params.text("state").is_none_or(|state| equal("Active", state))
                 && keyword_matches(call, &[&row.name, &row.display_text])
         })
         .collect();
-    answer(cloud, call, "project", rows, |(key, row)| {
-        project_json(cloud, key, row)
-    })
+    answer(cloud, call, "project", rows, |(key, row)| project_json(cloud, key, row))
 }
 
 fn project_json(cloud: &Cloud, key: Key<Project>, row: &Project) -> Value {
-    let owner = row
-        .members
-        .first()
-        .and_then(|owner| cloud.accounts.get(*owner));
-    let owners: Vec<Value> = owner
-        .iter()
-        .map(|account| json!({"account": account.name}))
-        .collect();
+    let owner = row.members.first().and_then(|owner| cloud.accounts.get(*owner));
+    let owners: Vec<Value> = owner.iter().map(|account| json!({"account": account.name})).collect();
     Object::new()
         .with("id", row.id.as_str())
         .with("name", row.name.as_str())
@@ -131,12 +114,7 @@ pub(crate) fn public_ip_limit(cloud: &Cloud, owner: Owner) -> Option<(String, us
 
 /// How authorization errors show the caller's account.
 pub(crate) fn account_text(cloud: &Cloud, key: Key<Account>) -> String {
-    let (name, id) = cloud
-        .accounts
-        .get(key)
-        .map_or(("", ""), |row| (row.name.as_str(), row.id.as_str()));
-    format!(
-        r#"Account [{{"accountName":"{name}","id":{},"uuid":"{id}"}}]"#,
-        key.number()
-    )
+    let (name, id) =
+        cloud.accounts.get(key).map_or(("", ""), |row| (row.name.as_str(), row.id.as_str()));
+    format!(r#"Account [{{"accountName":"{name}","id":{},"uuid":"{id}"}}]"#, key.number())
 }

@@ -22,10 +22,8 @@ pub(crate) fn allows(role: Role, command: &Command) -> bool {
 /// listApis: what the caller may call. A name out of reach is an error, or since 4.23 the same as no name.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let role = cloud.accounts.get(call.caller).map(|account| account.role);
-    let allowed: Vec<&Command> = COMMANDS
-        .iter()
-        .filter(|command| role.is_some_and(|role| allows(role, command)))
-        .collect();
+    let allowed: Vec<&Command> =
+        COMMANDS.iter().filter(|command| role.is_some_and(|role| allows(role, command))).collect();
     let rows = match call.params.filled("name") {
         None => allowed,
         Some(name) => match allowed.iter().find(|command| command.name == name) {
@@ -42,16 +40,11 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
 }
 
 fn is_other_case(name: &str) -> bool {
-    COMMANDS
-        .iter()
-        .any(|command| command.name != name && command.name.eq_ignore_ascii_case(name))
+    COMMANDS.iter().any(|command| command.name != name && command.name.eq_ignore_ascii_case(name))
 }
 
 fn describe(command: &Command) -> Value {
-    let params: Vec<Value> = command
-        .all_params()
-        .map(|param| param_json(param).into())
-        .collect();
+    let params: Vec<Value> = command.all_params().map(|param| param_json(param).into()).collect();
     Object::new()
         .with("name", command.name)
         .with("isasync", matches!(command.handler, Handler::Job(_)))

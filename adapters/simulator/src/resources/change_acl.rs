@@ -55,19 +55,12 @@ pub(crate) fn accept_create(cloud: &mut Cloud, call: &Call) -> Result<Accepted, 
         icmp,
         state: RuleState::Add,
     });
-    Ok(Accepted {
-        id: Some(id),
-        number: key.number(),
-        instance: Some(instance()),
-    })
+    Ok(Accepted { id: Some(id), number: key.number(), instance: Some(instance()) })
 }
 
 /// Jobs about items name the kind only.
 fn instance() -> Instance {
-    Instance {
-        kind: "NetworkAclItem",
-        id: None,
-    }
+    Instance { kind: "NetworkAclItem", id: None }
 }
 
 /// `aclid` wins; else the list of the tier, and a tier without one gets a new list of its own.
@@ -81,18 +74,12 @@ fn target_list(cloud: &mut Cloud, call: &Call) -> Result<Key<AclList>, ApiError>
             "Cannot create Network ACL Item. ACL Id or network Id is required",
         ));
     };
-    let row = cloud
-        .networks
-        .get(network)
-        .ok_or_else(ApiError::permission)?;
+    let row = cloud.networks.get(network).ok_or_else(ApiError::permission)?;
     if !cloud.may_use(call.caller, row.owner) {
         return Err(ApiError::permission());
     }
     let Some(tier) = row.tier else {
-        return Err(ApiError::invalid(format!(
-            "Network: {} does not belong to VPC",
-            row.id
-        )));
+        return Err(ApiError::invalid(format!("Network: {} does not belong to VPC", row.id)));
     };
     match tier.acl {
         Some(list) => editable(cloud, call, list),
@@ -102,17 +89,9 @@ fn target_list(cloud: &mut Cloud, call: &Call) -> Result<Key<AclList>, ApiError>
             let description = format!("ACL for {}", row.name);
             let name = format!("{prefix}{}", cloud.ids.next_id());
             let id = cloud.ids.next_id();
-            let list = cloud.acl_lists.insert(AclList {
-                id,
-                name,
-                description,
-                vpc: Some(tier.vpc),
-            });
-            if let Some(tier) = cloud
-                .networks
-                .get_mut(network)
-                .and_then(|row| row.tier.as_mut())
-            {
+            let list =
+                cloud.acl_lists.insert(AclList { id, name, description, vpc: Some(tier.vpc) });
+            if let Some(tier) = cloud.networks.get_mut(network).and_then(|row| row.tier.as_mut()) {
                 tier.acl = Some(list);
             }
             Ok(list)
@@ -158,9 +137,7 @@ fn protocol(given: &str) -> Result<String, ApiError> {
         return match number {
             1 => Ok("icmp".to_owned()),
             0..=255 => Ok(given.to_owned()),
-            _ => Err(ApiError::invalid(format!(
-                "Invalid protocol number: {number}"
-            ))),
+            _ => Err(ApiError::invalid(format!("Invalid protocol number: {number}"))),
         };
     }
     if "tcp,udp,icmp,all".contains(&given.to_lowercase()) {
@@ -172,13 +149,8 @@ fn protocol(given: &str) -> Result<String, ApiError> {
 }
 
 fn joined(cidrs: &[String]) -> Result<String, ApiError> {
-    match cidrs
-        .iter()
-        .find(|cidr| cidr.parse::<ipnet::IpNet>().is_err())
-    {
-        Some(bad) => Err(ApiError::parameter(format!(
-            "Source cidrs formatting error {bad}"
-        ))),
+    match cidrs.iter().find(|cidr| cidr.parse::<ipnet::IpNet>().is_err()) {
+        Some(bad) => Err(ApiError::parameter(format!("Source cidrs formatting error {bad}"))),
         None => Ok(cidrs.join(",")),
     }
 }
@@ -211,14 +183,10 @@ fn check_protocol_ports(protocol: &str, port: Option<u16>) -> Result<(), ApiErro
         return Ok(());
     }
     if equal(protocol, "all") {
-        return Err(ApiError::invalid(
-            "start port and end port must be null if protocol = 'all'",
-        ));
+        return Err(ApiError::invalid("start port and end port must be null if protocol = 'all'"));
     }
     if equal(protocol, "icmp") {
-        return Err(ApiError::invalid(
-            "Can't specify start/end port when protocol is ICMP",
-        ));
+        return Err(ApiError::invalid("Can't specify start/end port when protocol is ICMP"));
     }
     Ok(())
 }
@@ -231,9 +199,7 @@ fn free_number(
     but: Option<Key<AclItem>>,
 ) -> Result<i64, ApiError> {
     if number < 1 {
-        return Err(ApiError::invalid(format!(
-            "Invalid number [{number}]. Number cannot be < 1"
-        )));
+        return Err(ApiError::invalid(format!("Invalid number [{number}]. Number cannot be < 1")));
     }
     let taken = cloud
         .acl_items
@@ -281,11 +247,7 @@ pub(crate) fn finish_create(cloud: &mut Cloud, item: Key<AclItem>) -> Result<Val
 #[expect(clippy::unnecessary_wraps, reason = "the signature of all commands")]
 pub(crate) fn accept_existing(_: &mut Cloud, call: &Call) -> Result<Accepted, ApiError> {
     let number = call.params.key::<AclItem>("id").map_or(0, Key::number);
-    Ok(Accepted {
-        id: None,
-        number,
-        instance: Some(instance()),
-    })
+    Ok(Accepted { id: None, number, instance: Some(instance()) })
 }
 
 /// The item of a job if the caller may change it; items of default lists never may.
@@ -344,10 +306,7 @@ pub(crate) fn start_update(
         // A bad value is ignored here, unlike on creation.
         ingress: traffic_type(params).ok().flatten().unwrap_or(base.ingress),
         allow: action(params)?.unwrap_or(base.allow),
-        reason: params
-            .filled("reason")
-            .map(str::to_owned)
-            .or(base.reason.clone()),
+        reason: params.filled("reason").map(str::to_owned).or(base.reason.clone()),
         protocol,
         first,
         last,
@@ -404,12 +363,7 @@ pub(crate) fn start_delete(
     call: &Call,
     accepted: &Accepted,
 ) -> Result<Work, JobFailure> {
-    let (key, _) = changeable(
-        cloud,
-        call,
-        accepted,
-        "ACL Items in default ACL cannot be deleted",
-    )?;
+    let (key, _) = changeable(cloud, call, accepted, "ACL Items in default ACL cannot be deleted")?;
     if let Some(row) = cloud.acl_items.get_mut(key) {
         row.state = RuleState::Deleting;
     }

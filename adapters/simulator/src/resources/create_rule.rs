@@ -76,9 +76,7 @@ fn network(
             "Can't have openFirewall=true when IP address belongs to VPC",
         ));
     }
-    let bound = row
-        .network
-        .and_then(|key| Some((key, cloud.networks.get(key)?)));
+    let bound = row.network.and_then(|key| Some((key, cloud.networks.get(key)?)));
     let has_dns = bound.is_some_and(|(_, network)| network.offers("Dns"));
     if row.source_nat && has_dns && params.number("publicport") == Some(53) {
         return Err(ApiError::parameter(
@@ -98,9 +96,10 @@ fn network(
         && strict
         && bound != asked
     {
-        let (name, id) = cloud.networks.get(asked).map_or(("", ""), |network| {
-            (network.name.as_str(), network.id.as_str())
-        });
+        let (name, id) = cloud
+            .networks
+            .get(asked)
+            .map_or(("", ""), |network| (network.name.as_str(), network.id.as_str()));
         return Err(ApiError::parameter(format!(
             "Cannot create Load Balancer rule {} as the IP address {} is not associated with the network {name} (ID={id})",
             params.text("name").unwrap_or_default(),
@@ -175,9 +174,7 @@ fn draft(
     let private_port = port("privatePort", params.number("privateport"))?;
     let algorithm = params.text("algorithm").unwrap_or_default();
     if !["roundrobin", "leastconn", "source"].contains(&algorithm.to_lowercase().as_str()) {
-        return Err(ApiError::parameter(format!(
-            "Invalid algorithm: {algorithm}"
-        )));
+        return Err(ApiError::parameter(format!("Invalid algorithm: {algorithm}")));
     }
     let state = cloud.addresses.get(address).map(|row| row.state);
     if state != Some(AddressState::Allocated) {
@@ -186,19 +183,11 @@ fn draft(
             address.number()
         )));
     }
-    if !cloud
-        .networks
-        .get(network)
-        .is_some_and(|network| network.offers("Lb"))
-    {
-        return Err(ApiError::parameter(
-            "LB service is not supported in specified network id",
-        ));
+    if !cloud.networks.get(network).is_some_and(|network| network.offers("Lb")) {
+        return Err(ApiError::parameter("LB service is not supported in specified network id"));
     }
     let public_port = port("publicPort", params.number("publicport"))?;
-    let protocol = params
-        .text("protocol")
-        .map(|text| text.trim().to_lowercase());
+    let protocol = params.text("protocol").map(|text| text.trim().to_lowercase());
     if has_router(cloud, network) {
         check_provider(public_port, protocol.as_deref())?;
     }
@@ -206,15 +195,7 @@ fn draft(
         let trimmed: Vec<String> = cidrs.iter().map(|cidr| cidr.trim().to_owned()).collect();
         stored_cidrs(&trimmed, " ")
     });
-    Ok(Draft {
-        address,
-        network,
-        owner,
-        public_port,
-        private_port,
-        protocol,
-        cidrs,
-    })
+    Ok(Draft { address, network, owner, public_port, private_port, protocol, cidrs })
 }
 
 fn port(name: &str, number: Option<i64>) -> Result<u16, ApiError> {
@@ -235,9 +216,7 @@ fn check_provider(public_port: u16, protocol: Option<&str>) -> Result<(), ApiErr
         )));
     }
     if protocol == Some("udp") || public_port == 8081 {
-        return Err(ApiError::parameter(
-            "LB service provider cannot support this rule",
-        ));
+        return Err(ApiError::parameter("LB service provider cannot support this rule"));
     }
     Ok(())
 }
@@ -250,21 +229,10 @@ fn store(cloud: &mut Cloud, call: &Call, draft: Draft) -> Result<Accepted, ApiEr
     }
     let id = cloud.ids.next_id();
     let params = &call.params;
-    let in_vpc = cloud
-        .addresses
-        .get(draft.address)
-        .is_some_and(|address| address.vpc.is_some());
+    let in_vpc = cloud.addresses.get(draft.address).is_some_and(|address| address.vpc.is_some());
     let open = !in_vpc && params.flag("openfirewall") != Some(false);
     let firewall = open.then(|| open_firewall(cloud, &draft)).flatten();
-    let Draft {
-        address,
-        network,
-        owner,
-        public_port,
-        private_port,
-        protocol,
-        cidrs,
-    } = draft;
+    let Draft { address, network, owner, public_port, private_port, protocol, cidrs } = draft;
     cloud.rules.insert_at(
         number,
         LoadBalancerRule {
@@ -289,10 +257,7 @@ fn store(cloud: &mut Cloud, call: &Call, draft: Draft) -> Result<Accepted, ApiEr
     Ok(Accepted {
         id: Some(id.clone()),
         number,
-        instance: Some(Instance {
-            kind: "FirewallRule",
-            id: Some(id),
-        }),
+        instance: Some(Instance { kind: "FirewallRule", id: Some(id) }),
     })
 }
 
@@ -308,22 +273,12 @@ fn conflict(cloud: &Cloud, draft: &Draft) -> Option<ApiError> {
     let (text, first, last) = if let Some((key, rule)) = rule {
         let state = rule.state.text();
         let network = rule.network.number();
-        (
-            rule_text(key.number(), network, "LoadBalancing", state, &rule.id),
-            port,
-            port,
-        )
+        (rule_text(key.number(), network, "LoadBalancing", state, &rule.id), port, port)
     } else {
         let (key, forward) = cloud.port_forwards.iter().find(|(_, forward)| {
             forward.address == draft.address && (forward.first..=forward.last).contains(&port)
         })?;
-        let text = rule_text(
-            key.number(),
-            network,
-            "PortForwarding",
-            "Active",
-            &forward.id,
-        );
+        let text = rule_text(key.number(), network, "PortForwarding", "Active", &forward.id);
         (text, forward.first, forward.last)
     };
     Some(ApiError::new(

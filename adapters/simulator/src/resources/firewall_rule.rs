@@ -96,15 +96,11 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
             scope.covers(row.owner)
                 && params.key("id").is_none_or(|id| id == *key)
                 && address.is_none_or(|address| row.address == address)
-                && params
-                    .key("networkid")
-                    .is_none_or(|network| row.network == Some(network))
+                && params.key("networkid").is_none_or(|network| row.network == Some(network))
                 && tags.passes(cloud, ResourceType::FirewallRule, &row.id)
         })
         .collect();
-    answer(cloud, call, "firewallrule", rows, |(_, row)| {
-        json(cloud, row).into()
-    })
+    answer(cloud, call, "firewallrule", rows, |(_, row)| json(cloud, row).into())
 }
 
 /// The rules of an address that is not allocated can not be listed.
@@ -140,40 +136,25 @@ fn json(cloud: &Cloud, row: &FirewallRule) -> Object {
         .with("destcidrlist", "")
         .with("traffictype", "Ingress")
         .maybe("ipaddressid", address.map(|address| address.id.as_str()))
-        .maybe(
-            "ipaddress",
-            address.map(|address| address.address.to_string()),
-        )
+        .maybe("ipaddress", address.map(|address| address.address.to_string()))
         .maybe("networkid", network.map(|network| network.id.as_str()))
         .maybe("vpcid", vpc.map(|vpc| vpc.id.as_str()))
         .with("state", row.state.text())
-        .with(
-            "tags",
-            inline_tags(cloud, ResourceType::FirewallRule, &row.id),
-        )
+        .with("tags", inline_tags(cloud, ResourceType::FirewallRule, &row.id))
 }
 
 /// createFirewallRule, with the request: everything but the push.
 pub(crate) fn accept_create(cloud: &mut Cloud, call: &Call) -> Result<Accepted, ApiError> {
     let params = &call.params;
-    let address = params
-        .key::<PublicIp>("ipaddressid")
-        .unwrap_or_else(|| Key::of(0));
-    let row = cloud
-        .addresses
-        .get(address)
-        .ok_or_else(ApiError::permission)?;
+    let address = params.key::<PublicIp>("ipaddressid").unwrap_or_else(|| Key::of(0));
+    let row = cloud.addresses.get(address).ok_or_else(ApiError::permission)?;
     let Some(owner) = row.owner.filter(|owner| cloud.may_use(call.caller, *owner)) else {
         return Err(ApiError::permission());
     };
     let cidrs = sources(params)?;
     let (first, last) = ports(params)?;
     let (network, vpc) = place(cloud, address, row)?;
-    let protocol = params
-        .text("protocol")
-        .unwrap_or_default()
-        .trim()
-        .to_lowercase();
+    let protocol = params.text("protocol").unwrap_or_default().trim().to_lowercase();
     let icmp = icmp(params, &protocol, first.or(last))?;
     let rule = FirewallRule {
         id: String::new(),
@@ -192,28 +173,15 @@ pub(crate) fn accept_create(cloud: &mut Cloud, call: &Call) -> Result<Accepted, 
     check_conflict(cloud, &rule)?;
     let number = cloud.next_rule();
     // The database refuses the same CIDR twice in one rule.
-    if rule
-        .cidrs
-        .windows(2)
-        .any(|pair| pair.first() == pair.last())
-    {
+    if rule.cidrs.windows(2).any(|pair| pair.first() == pair.last()) {
         return Err(ApiError::internal(9999));
     }
     let id = cloud.ids.next_id();
-    cloud.firewall_rules.insert_at(
-        number,
-        FirewallRule {
-            id: id.clone(),
-            ..rule
-        },
-    );
+    cloud.firewall_rules.insert_at(number, FirewallRule { id: id.clone(), ..rule });
     Ok(Accepted {
         id: Some(id.clone()),
         number,
-        instance: Some(Instance {
-            kind: "FirewallRule",
-            id: Some(id),
-        }),
+        instance: Some(Instance { kind: "FirewallRule", id: Some(id) }),
     })
 }
 
@@ -223,13 +191,8 @@ fn sources(params: &Params) -> Result<Vec<String>, ApiError> {
     if cidrs.iter().all(|cidr| cidr.trim().is_empty()) {
         cidrs = vec![EVERYWHERE.to_owned()];
     }
-    if let Some(bad) = cidrs
-        .iter()
-        .find(|cidr| cidr.parse::<ipnet::IpNet>().is_err())
-    {
-        return Err(ApiError::parameter(format!(
-            "Source CIDRs formatting error {bad}"
-        )));
+    if let Some(bad) = cidrs.iter().find(|cidr| cidr.parse::<ipnet::IpNet>().is_err()) {
+        return Err(ApiError::parameter(format!("Source CIDRs formatting error {bad}")));
     }
     cidrs.sort();
     Ok(cidrs)
@@ -251,9 +214,7 @@ fn ports(params: &Params) -> Result<(Option<u16>, Option<u16>), ApiError> {
     if let (Some(first), Some(last)) = (first, last)
         && first > last
     {
-        return Err(ApiError::invalid(
-            "Start port can't be bigger than end port",
-        ));
+        return Err(ApiError::invalid("Start port can't be bigger than end port"));
     }
     Ok((first, last))
 }
@@ -295,20 +256,18 @@ fn icmp(
 ) -> Result<Option<(i64, i64)>, ApiError> {
     let given = params.number("icmptype").or(params.number("icmpcode"));
     match protocol {
-        "icmp" if port.is_some() => Err(ApiError::invalid(
-            "Can't specify start/end port when protocol is ICMP",
-        )),
+        "icmp" if port.is_some() => {
+            Err(ApiError::invalid("Can't specify start/end port when protocol is ICMP"))
+        }
         "icmp" => Ok(Some((
             params.number("icmptype").unwrap_or(-1),
             params.number("icmpcode").unwrap_or(-1),
         ))),
-        "tcp" | "udp" if given.is_some() => Err(ApiError::invalid(
-            "Can specify icmpCode and icmpType for ICMP protocol only",
-        )),
+        "tcp" | "udp" if given.is_some() => {
+            Err(ApiError::invalid("Can specify icmpCode and icmpType for ICMP protocol only"))
+        }
         "tcp" | "udp" => Ok(None),
-        other => Err(ApiError::invalid(format!(
-            "Protocol {other} is not supported in zone 1"
-        ))),
+        other => Err(ApiError::invalid(format!("Protocol {other} is not supported in zone 1"))),
     }
 }
 
@@ -396,10 +355,7 @@ pub(crate) fn result(cloud: &Cloud, rule: Key<FirewallRule>) -> Result<Value, Jo
 
 /// What update and delete check with the request: a rule of another owner is refused before there is a job.
 pub(crate) fn accept_existing(cloud: &mut Cloud, call: &Call) -> Result<Accepted, ApiError> {
-    let key = call
-        .params
-        .key::<FirewallRule>("id")
-        .unwrap_or_else(|| Key::of(0));
+    let key = call.params.key::<FirewallRule>("id").unwrap_or_else(|| Key::of(0));
     let Some(row) = cloud.firewall_rules.get(key) else {
         return Err(ApiError::invalid(format!(
             "Unable to find firewall rule by ID={}",
@@ -409,10 +365,7 @@ pub(crate) fn accept_existing(cloud: &mut Cloud, call: &Call) -> Result<Accepted
     if !cloud.may_use(call.caller, row.owner) {
         return Err(ApiError::permission());
     }
-    Ok(Accepted {
-        number: key.number(),
-        ..Accepted::default()
-    })
+    Ok(Accepted { number: key.number(), ..Accepted::default() })
 }
 
 /// updateFirewallRule: nothing that a user may change.

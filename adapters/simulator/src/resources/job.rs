@@ -20,14 +20,8 @@ pub(crate) const QUERY_PARAMS: &[Param] = &[
 ];
 
 /// Kinds of objects by which a job can be looked up.
-const INSTANCE_KINDS: &[&str] = &[
-    "FirewallRule",
-    "IpAddress",
-    "NetworkAclItem",
-    "VirtualMachine",
-    "Vpc",
-    "Network",
-];
+const INSTANCE_KINDS: &[&str] =
+    &["FirewallRule", "IpAddress", "NetworkAclItem", "VirtualMachine", "Vpc", "Network"];
 
 /// queryAsyncJobResult: one's own jobs only.
 pub(crate) fn query(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
@@ -57,10 +51,9 @@ fn by_resource(cloud: &Cloud, call: &Call) -> Result<Key<Job>, ApiError> {
             "Unable to execute API command queryasyncjobresult due to missing parameter jobid",
         ));
     }
-    let (Some(id), Some(kind)) = (
-        call.params.filled("resourceid"),
-        call.params.filled("resourcetype"),
-    ) else {
+    let (Some(id), Some(kind)) =
+        (call.params.filled("resourceid"), call.params.filled("resourcetype"))
+    else {
         return Err(ApiError::invalid(
             "Expected parameter job id or parameters resource type and resource id",
         ));
@@ -75,10 +68,7 @@ fn by_resource(cloud: &Cloud, call: &Call) -> Result<Key<Job>, ApiError> {
         .find(|(_, job)| {
             job.instance.as_ref().is_some_and(|instance| {
                 equal(instance.kind, kind)
-                    && instance
-                        .id
-                        .as_ref()
-                        .is_some_and(|about| about.eq_ignore_ascii_case(id))
+                    && instance.id.as_ref().is_some_and(|about| about.eq_ignore_ascii_case(id))
             })
         })
         .map(|(key, _)| key)
@@ -92,9 +82,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         .iter()
         .filter(|(_, job)| job.account == call.caller && matches!(job.state, JobState::Running(_)))
         .collect();
-    answer(cloud, call, "asyncjobs", rows, |(_, job)| {
-        json(cloud, job).into()
-    })
+    answer(cloud, call, "asyncjobs", rows, |(_, job)| json(cloud, job).into())
 }
 
 fn json(cloud: &Cloud, job: &Job) -> Object {
@@ -104,9 +92,7 @@ fn json(cloud: &Cloud, job: &Job) -> Object {
     };
     let account = cloud.accounts.get(job.account);
     let instance = job.instance.as_ref();
-    let owner = cloud
-        .owner_fields(Owner::Account(job.account))
-        .without(&["domain"]);
+    let owner = cloud.owner_fields(Owner::Account(job.account)).without(&["domain"]);
     let object = Object::new()
         .merge(owner)
         .maybe("accountid", account.map(|account| account.id.as_str()))
@@ -115,10 +101,7 @@ fn json(cloud: &Cloud, job: &Job) -> Object {
         .with("jobid", job.id.as_str())
         .with("jobprocstatus", 0)
         .maybe("jobinstancetype", instance.map(|instance| instance.kind))
-        .maybe(
-            "jobinstanceid",
-            instance.and_then(|instance| instance.id.as_deref()),
-        )
+        .maybe("jobinstanceid", instance.and_then(|instance| instance.id.as_deref()))
         .with("created", date(job.created));
     match &job.state {
         JobState::Running(_) => object
@@ -136,10 +119,7 @@ fn json(cloud: &Cloud, job: &Job) -> Object {
             .with("jobstatus", 2)
             .with("jobresultcode", failure.code)
             .with("jobresulttype", "object")
-            .with(
-                "jobresult",
-                json!({"errorcode": failure.code, "errortext": failure.text}),
-            )
+            .with("jobresult", json!({"errorcode": failure.code, "errortext": failure.text}))
             .with("completed", date(*at)),
     }
 }

@@ -69,11 +69,7 @@ impl LoadBalancerRule {
             self.name,
             key.number(),
             // Inside CloudStack the state of a dying rule is called Revoke.
-            if self.state == RuleState::Deleting {
-                "Revoke"
-            } else {
-                self.state.text()
-            },
+            if self.state == RuleState::Deleting { "Revoke" } else { self.state.text() },
             self.id
         )
     }
@@ -125,18 +121,10 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         .filter(|(key, row)| {
             scope.covers(row.owner)
                 && params.key("id").is_none_or(|id| id == *key)
-                && params
-                    .text("name")
-                    .is_none_or(|name| is_named(cloud, row, name))
-                && params
-                    .key("publicipid")
-                    .is_none_or(|address| row.address == address)
-                && params
-                    .key("networkid")
-                    .is_none_or(|network| row.network == network)
-                && params
-                    .key::<()>("zoneid")
-                    .is_none_or(|zone| zone.number() == 1)
+                && params.text("name").is_none_or(|name| is_named(cloud, row, name))
+                && params.key("publicipid").is_none_or(|address| row.address == address)
+                && params.key("networkid").is_none_or(|network| row.network == network)
+                && params.key::<()>("zoneid").is_none_or(|zone| zone.number() == 1)
                 && keyword_matches(
                     call,
                     &[&row.name, row.description.as_deref().unwrap_or_default()],
@@ -148,9 +136,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
             std::iter::repeat_n(row, times)
         })
         .collect();
-    answer(cloud, call, "loadbalancerrule", rows, |row| {
-        json(cloud, row).into()
-    })
+    answer(cloud, call, "loadbalancerrule", rows, |row| json(cloud, row).into())
 }
 
 fn is_named(cloud: &Cloud, row: &LoadBalancerRule, name: &str) -> bool {
@@ -163,37 +149,22 @@ fn is_named(cloud: &Cloud, row: &LoadBalancerRule, name: &str) -> bool {
 
 /// One row of the answer per mapping, and since rules are buried also per mapping of the past.
 fn times_mapped(cloud: &Cloud, row: &LoadBalancerRule, vm: Key<VirtualMachine>) -> usize {
-    let present = row
-        .members
-        .iter()
-        .filter(|mapping| mapping.vm == vm)
-        .count();
+    let present = row.members.iter().filter(|mapping| mapping.vm == vm).count();
     let past = row.past.iter().filter(|past| **past == vm).count();
-    present
-        + if cloud.version.has(Feature::RulesBuried) {
-            past
-        } else {
-            0
-        }
+    present + if cloud.version.has(Feature::RulesBuried) { past } else { 0 }
 }
 
 pub(crate) fn json(cloud: &Cloud, row: &LoadBalancerRule) -> Object {
     let address = cloud.addresses.get(row.address);
     let network = cloud.networks.get(row.network);
-    let cidrs = if cloud.version.has(Feature::RuleCidrList) {
-        row.cidrs.as_deref()
-    } else {
-        Some("")
-    };
+    let cidrs =
+        if cloud.version.has(Feature::RuleCidrList) { row.cidrs.as_deref() } else { Some("") };
     Object::new()
         .with("id", row.id.as_str())
         .with("name", row.name.as_str())
         .maybe("description", row.description.as_deref())
         .maybe("publicipid", address.map(|address| address.id.as_str()))
-        .maybe(
-            "publicip",
-            address.map(|address| address.address.to_string()),
-        )
+        .maybe("publicip", address.map(|address| address.address.to_string()))
         .with("publicport", row.public_port.to_string())
         .with("privateport", row.private_port.to_string())
         .with("algorithm", row.algorithm.as_str())
@@ -201,10 +172,7 @@ pub(crate) fn json(cloud: &Cloud, row: &LoadBalancerRule) -> Object {
         .maybe("cidrlist", cidrs)
         .maybe("networkid", network.map(|network| network.id.as_str()))
         .with("state", row.state.text())
-        .with(
-            "tags",
-            inline_tags(cloud, ResourceType::LoadBalancer, &row.id),
-        )
+        .with("tags", inline_tags(cloud, ResourceType::LoadBalancer, &row.id))
         .merge(cloud.zone_fields())
         .merge(cloud.owner_fields(row.owner))
 }
@@ -219,10 +187,7 @@ pub(crate) fn changeable<'a>(
     cloud: &'a Cloud,
     call: &Call,
 ) -> Result<(Key<LoadBalancerRule>, &'a LoadBalancerRule), JobFailure> {
-    let key = call
-        .params
-        .key::<LoadBalancerRule>("id")
-        .unwrap_or_else(|| Key::of(0));
+    let key = call.params.key::<LoadBalancerRule>("id").unwrap_or_else(|| Key::of(0));
     let Some(row) = cloud.rules.get(key) else {
         return Err(JobFailure::invalid(format!(
             "Unable to find load balancer rule: {}",
@@ -248,9 +213,7 @@ pub(crate) fn start_update(
     let description = params.text("description").map(str::to_owned);
     let algorithm = params.text("algorithm").map(str::to_owned);
     let protocol = params.text("protocol").map(str::to_owned);
-    let cidrs = params
-        .list("cidrlist")
-        .filter(|_| cloud.version.has(Feature::RuleCidrListUpdate));
+    let cidrs = params.list("cidrlist").filter(|_| cloud.version.has(Feature::RuleCidrListUpdate));
     if name.is_none()
         && description.is_none()
         && algorithm.is_none()
@@ -266,18 +229,9 @@ pub(crate) fn start_update(
     if let Some(cidrs) = &cidrs
         && !cidrs.iter().all(|cidr| is_ipv4_cidr(cidr))
     {
-        return Err(JobFailure::invalid(format!(
-            "Invalid CIDR list: {}",
-            cidrs.join(",")
-        )));
+        return Err(JobFailure::invalid(format!("Invalid CIDR list: {}", cidrs.join(","))));
     }
-    let pushed = is_pushed(
-        cloud,
-        row,
-        algorithm.as_deref(),
-        protocol.as_deref(),
-        cidrs.as_deref(),
-    );
+    let pushed = is_pushed(cloud, row, algorithm.as_deref(), protocol.as_deref(), cidrs.as_deref());
     // A rule created without protocol trips over a null pointer after the push.
     let broken = cloud.version.has(Feature::UpdatePushesMostly)
         && row.protocol.is_none()
@@ -290,9 +244,7 @@ pub(crate) fn start_update(
     row.description = description.or(row.description.take());
     row.algorithm = algorithm.unwrap_or_else(|| row.algorithm.clone());
     row.protocol = protocol.or(row.protocol.take());
-    row.cidrs = cidrs
-        .map(|cidrs| stored_cidrs(&cidrs, ","))
-        .or(row.cidrs.take());
+    row.cidrs = cidrs.map(|cidrs| stored_cidrs(&cidrs, ",")).or(row.cidrs.take());
     if pushed {
         row.state = RuleState::Add;
     }
@@ -362,10 +314,7 @@ fn is_ipv4_cidr(text: &str) -> bool {
 
 /// Whether a virtual router serves the network.
 pub(crate) fn has_router(cloud: &Cloud, network: Key<Network>) -> bool {
-    cloud
-        .networks
-        .get(network)
-        .is_some_and(|network| network.implemented)
+    cloud.networks.get(network).is_some_and(|network| network.implemented)
 }
 
 /// Tells the router what the row says now, drops mappings that were revoked, and settles the state. Without a router
@@ -377,14 +326,9 @@ pub(crate) fn push(cloud: &mut Cloud, key: Key<LoadBalancerRule>) {
     let (revoked, kept) = row.members.into_iter().partition(|mapping| mapping.revoked);
     let revoked: Vec<Mapping> = revoked;
     row.members = kept;
-    row.past
-        .extend(revoked.into_iter().map(|mapping| mapping.vm));
+    row.past.extend(revoked.into_iter().map(|mapping| mapping.vm));
     if row.state != RuleState::Deleting {
-        row.state = if row.members.is_empty() {
-            RuleState::Add
-        } else {
-            RuleState::Active
-        };
+        row.state = if row.members.is_empty() { RuleState::Add } else { RuleState::Active };
     }
     if has_router(cloud, row.network) {
         row.programmed = Some(Programmed::of(cloud, &row));

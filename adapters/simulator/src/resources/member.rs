@@ -41,9 +41,7 @@ pub(crate) const LIST_PARAMS: &[Param] = &[
 /// listLoadBalancerRuleInstances. Page parameters are ignored; destroyed VMs are hidden although mapped.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let params = &call.params;
-    let row = params
-        .key::<LoadBalancerRule>("id")
-        .and_then(|key| cloud.rules.get(key));
+    let row = params.key::<LoadBalancerRule>("id").and_then(|key| cloud.rules.get(key));
     let Some(row) = row else {
         return Err(ApiError::internal(4250));
     };
@@ -72,11 +70,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         })
         .collect();
     if !entries.is_empty() {
-        let key = if with_addresses {
-            "lbrulevmidip"
-        } else {
-            "loadbalancerruleinstance"
-        };
+        let key = if with_addresses { "lbrulevmidip" } else { "loadbalancerruleinstance" };
         body.insert("count".to_owned(), entries.len().into());
         body.insert(key.to_owned(), entries.into());
     }
@@ -116,18 +110,13 @@ pub(crate) fn start_assign(
         }
         row.members.extend(added);
     }
-    Ok(Work::RulePushed {
-        rule: key,
-        outcome: Ok(crate::jobs::success()),
-    })
+    Ok(Work::RulePushed { rule: key, outcome: Ok(crate::jobs::success()) })
 }
 
 /// Up to 4.22 the text gives no reason.
 fn assign_failure(cloud: &Cloud, reason: &str) -> JobFailure {
     if cloud.version.has(Feature::AssignErrorReason) {
-        JobFailure::internal(format!(
-            "Failed to assign load balancer rule due to: {reason}"
-        ))
+        JobFailure::internal(format!("Failed to assign load balancer rule due to: {reason}"))
     } else {
         JobFailure::internal("Failed to assign load balancer rule")
     }
@@ -148,10 +137,8 @@ fn wanted(cloud: &Cloud, call: &Call) -> Result<Wanted, String> {
     }
     for fields in map.into_iter().flat_map(BTreeMap::values) {
         let id = fields.get("vmid").map(String::as_str).unwrap_or_default();
-        let vm = cloud
-            .vms
-            .find(id)
-            .ok_or_else(|| format!("Unable to find virtual machine ID: {id}"))?;
+        let vm =
+            cloud.vms.find(id).ok_or_else(|| format!("Unable to find virtual machine ID: {id}"))?;
         wanted.push((vm, fields.get("vmip").cloned()));
     }
     let mut seen = std::collections::BTreeSet::new();
@@ -185,21 +172,14 @@ fn check_vm(
             row.network.number()
         ));
     }
-    let mapped = row
-        .members
-        .iter()
-        .any(|mapping| mapping.vm == key && mapping.address == address);
+    let mapped = row.members.iter().any(|mapping| mapping.vm == key && mapping.address == address);
     if mapped {
         return Err(format!(
             "VM {} with {address} is already mapped to load balancer.",
             key.number()
         ));
     }
-    Ok(Mapping {
-        vm: key,
-        address,
-        revoked: false,
-    })
+    Ok(Mapping { vm: key, address, revoked: false })
 }
 
 /// removeFromLoadBalancerRule. By VM all its addresses go, and unmapped VMs are no error; by address an unmapped pair is
@@ -218,9 +198,7 @@ pub(crate) fn start_remove(
         let mut found = false;
         for mapping in &mut members {
             if mapping.vm == vm
-                && address
-                    .as_ref()
-                    .is_none_or(|address| mapping.address == *address)
+                && address.as_ref().is_none_or(|address| mapping.address == *address)
             {
                 mapping.revoked = true;
                 found = true;

@@ -81,9 +81,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let params = &call.params;
     let scope = Scope::of(cloud, call);
     let tags = TagFilter::read(params)?;
-    let name = params
-        .text("name")
-        .filter(|_| cloud.version.has(Feature::NetworkNameFilter));
+    let name = params.text("name").filter(|_| cloud.version.has(Feature::NetworkNameFilter));
     let services = params.list("supportedservices").unwrap_or_default();
     let rows: Vec<_> = cloud
         .networks
@@ -92,17 +90,11 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         .filter(|(key, row)| {
             scope.covers(row.owner)
                 && params.key("id").is_none_or(|id| id == *key)
-                && params
-                    .key::<()>("zoneid")
-                    .is_none_or(|zone| zone.number() == 1)
+                && params.key::<()>("zoneid").is_none_or(|zone| zone.number() == 1)
                 && params.key("vpcid").is_none_or(|vpc| row.vpc() == Some(vpc))
-                && params
-                    .flag("forvpc")
-                    .is_none_or(|wanted| wanted == row.tier.is_some())
+                && params.flag("forvpc").is_none_or(|wanted| wanted == row.tier.is_some())
                 && params.flag("restartrequired") != Some(true)
-                && params
-                    .text("type")
-                    .is_none_or(|kind| equal("isolated", kind))
+                && params.text("type").is_none_or(|kind| equal("isolated", kind))
                 && name.is_none_or(|name| equal(&row.name, name))
                 && services.iter().all(|service| row.offers(service))
                 && keyword_matches(call, &[&row.name])
@@ -125,14 +117,7 @@ pub(crate) fn json(cloud: &Cloud, row: &Network) -> Value {
         .with("traffictype", "Guest")
         .with("type", "Isolated")
         .with("acltype", "Account")
-        .with(
-            "state",
-            if row.implemented {
-                "Implemented"
-            } else {
-                "Allocated"
-            },
-        )
+        .with("state", if row.implemented { "Implemented" } else { "Allocated" })
         .with("cidr", row.cidr.to_string())
         .with("gateway", row.gateway.as_str())
         .with("netmask", row.cidr.netmask().to_string())
@@ -142,17 +127,10 @@ pub(crate) fn json(cloud: &Cloud, row: &Network) -> Value {
         .with("networkofferingconservemode", row.offering.conserve_mode)
         .with(
             "networkofferingavailability",
-            if row.tier.is_some() {
-                "Optional"
-            } else {
-                "Required"
-            },
+            if row.tier.is_some() { "Optional" } else { "Required" },
         )
         .with("physicalnetworkid", cloud.zone.physical_network.as_str())
-        .with(
-            "service",
-            services::of_network(&row.services, row.tier.is_some(), &cloud.version),
-        );
+        .with("service", services::of_network(&row.services, row.tier.is_some(), &cloud.version));
     let vpc_fields = Object::new()
         .maybe("vpcid", vpc.map(|vpc| vpc.id.as_str()))
         .maybe("vpcname", vpc.map(|vpc| vpc.name.as_str()))

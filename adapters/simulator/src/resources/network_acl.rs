@@ -121,9 +121,7 @@ pub(crate) const ID_PARAMS: &[Param] = &[must("id", Kind::Id(Entity::AclItem))];
 pub(crate) fn list_lists(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let params = &call.params;
     let scope = Scope::of(cloud, call);
-    let of_network = params
-        .key::<Network>("networkid")
-        .map(|key| list_of(cloud, key));
+    let of_network = params.key::<Network>("networkid").map(|key| list_of(cloud, key));
     let vpc = params.key::<Vpc>("vpcid");
     let rows: Vec<_> = cloud
         .acl_lists
@@ -134,9 +132,7 @@ pub(crate) fn list_lists(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> 
                 && params.key("id").is_none_or(|id| id == *key)
                 && of_network.is_none_or(|list| list == Some(*key))
                 && vpc.is_none_or(|vpc| row.vpc.is_none_or(|own| own == vpc))
-                && params
-                    .text("name")
-                    .is_none_or(|name| equal(&row.name, name))
+                && params.text("name").is_none_or(|name| equal(&row.name, name))
                 && keyword_matches(call, &[&row.name, &row.description])
         })
         .collect();
@@ -157,37 +153,24 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let params = &call.params;
     let scope = Scope::of(cloud, call);
     let tags = TagFilter::read(params)?;
-    let of_network = params
-        .key::<Network>("networkid")
-        .map(|key| list_of(cloud, key));
+    let of_network = params.key::<Network>("networkid").map(|key| list_of(cloud, key));
     let rows: Vec<_> = cloud
         .acl_items
         .iter()
         .rev()
         .filter(|(key, row)| {
-            cloud
-                .acl_lists
-                .get(row.list)
-                .is_some_and(|list| is_seen(cloud, &scope, list))
+            cloud.acl_lists.get(row.list).is_some_and(|list| is_seen(cloud, &scope, list))
                 && params.key("id").is_none_or(|id| id == *key)
                 && params.key("aclid").is_none_or(|list| row.list == list)
                 && of_network.is_none_or(|list| list == Some(row.list))
-                && params
-                    .text("traffictype")
-                    .is_none_or(|kind| equal(traffic_type(row), kind))
-                && params
-                    .text("protocol")
-                    .is_none_or(|protocol| equal(&row.protocol, protocol))
-                && params
-                    .text("action")
-                    .is_none_or(|action| equal(action_name(row), action))
+                && params.text("traffictype").is_none_or(|kind| equal(traffic_type(row), kind))
+                && params.text("protocol").is_none_or(|protocol| equal(&row.protocol, protocol))
+                && params.text("action").is_none_or(|action| equal(action_name(row), action))
                 && matches_keyword(cloud, call, row)
                 && tags.passes(cloud, ResourceType::NetworkAcl, &row.id)
         })
         .collect();
-    answer(cloud, call, "networkacl", rows, |(_, row)| {
-        json(cloud, row).into()
-    })
+    answer(cloud, call, "networkacl", rows, |(_, row)| json(cloud, row).into())
 }
 
 fn list_of(cloud: &Cloud, network: Key<Network>) -> Option<Key<AclList>> {
@@ -202,10 +185,7 @@ fn matches_keyword(cloud: &Cloud, call: &Call, row: &AclItem) -> bool {
     match call.params.filled("keyword") {
         Some(keyword) if cloud.version.has(Feature::AclKeyword) => {
             contains(&row.protocol, keyword)
-                || row
-                    .reason
-                    .as_ref()
-                    .is_some_and(|reason| contains(reason, keyword))
+                || row.reason.as_ref().is_some_and(|reason| contains(reason, keyword))
         }
         _ => true,
     }
@@ -236,8 +216,5 @@ pub(crate) fn json(cloud: &Cloud, row: &AclItem) -> Object {
         .maybe("aclid", list.map(|list| list.id.as_str()))
         .maybe("aclname", list.map(|list| list.name.as_str()))
         .maybe("reason", row.reason.as_deref())
-        .with(
-            "tags",
-            inline_tags(cloud, ResourceType::NetworkAcl, &row.id),
-        )
+        .with("tags", inline_tags(cloud, ResourceType::NetworkAcl, &row.id))
 }

@@ -86,10 +86,8 @@ pub(crate) const ASSOCIATE_PARAMS: &[Param] = &[
     may("ipaddress", Kind::Text),
 ];
 
-pub(crate) const DISASSOCIATE_PARAMS: &[Param] = &[
-    may("id", Kind::Id(Entity::Address)),
-    may("ipaddress", Kind::Text),
-];
+pub(crate) const DISASSOCIATE_PARAMS: &[Param] =
+    &[may("id", Kind::Id(Entity::Address)), may("ipaddress", Kind::Text)];
 
 /// listPublicIpAddresses, by address. By default only addresses in state Allocated are shown.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
@@ -107,19 +105,13 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
                     .is_none_or(|states| states.iter().any(|state| state == row.state.text()))
                 && params.flag("forvirtualnetwork") != Some(false)
                 && params.key("id").is_none_or(|id| id == *key)
-                && params
-                    .text("ipaddress")
-                    .is_none_or(|text| row.address.to_string() == text)
-                && params
-                    .key::<()>("zoneid")
-                    .is_none_or(|zone| zone.number() == 1)
+                && params.text("ipaddress").is_none_or(|text| row.address.to_string() == text)
+                && params.key::<()>("zoneid").is_none_or(|zone| zone.number() == 1)
                 && params.key("vpcid").is_none_or(|vpc| row.vpc == Some(vpc))
                 && params
                     .key("associatednetworkid")
                     .is_none_or(|network| row.network == Some(network))
-                && params
-                    .flag("issourcenat")
-                    .is_none_or(|wanted| wanted == row.source_nat)
+                && params.flag("issourcenat").is_none_or(|wanted| wanted == row.source_nat)
                 && params
                     .flag("isstaticnat")
                     .is_none_or(|wanted| wanted == row.static_nat.is_some())
@@ -130,9 +122,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         })
         .collect();
     rows.sort_by_key(|(_, row)| row.address);
-    answer(cloud, call, "publicipaddress", rows, |(key, row)| {
-        json(cloud, key, row).into()
-    })
+    answer(cloud, call, "publicipaddress", rows, |(key, row)| json(cloud, key, row).into())
 }
 
 /// The states a list shows; `None` is all.
@@ -145,10 +135,7 @@ fn asked_states(cloud: &Cloud, params: &Params) -> Result<Option<Vec<String>>, A
         return Ok(Some(vec![text.to_owned()]));
     }
     let states: Vec<String> = text.split(',').map(str::to_owned).collect();
-    match states
-        .iter()
-        .find(|state| !STATES.contains(&state.as_str()))
-    {
+    match states.iter().find(|state| !STATES.contains(&state.as_str())) {
         Some(unknown) => Err(ApiError::invalid(format!("Invalid state: {unknown}"))),
         None => Ok(Some(states)),
     }
@@ -169,10 +156,7 @@ fn json(cloud: &Cloud, key: Key<PublicIp>, row: &PublicIp) -> Object {
     let vpc = row.vpc.and_then(|vpc| cloud.vpcs.get(vpc));
     let vm = row.static_nat.and_then(|vm| cloud.vms.get(vm));
     let owner = row.owner.map(|owner| cloud.owner_fields(owner));
-    let has_rules = cloud
-        .version
-        .has(Feature::HasRules)
-        .then(|| has_rules(cloud, key));
+    let has_rules = cloud.version.has(Feature::HasRules).then(|| has_rules(cloud, key));
     let job = cloud.jobs.running_on(&row.id).filter(|_| row.releasing);
     Object::new()
         .with("id", row.id.as_str())
@@ -190,31 +174,15 @@ fn json(cloud: &Cloud, key: Key<PublicIp>, row: &PublicIp) -> Object {
         .maybe("hasrules", has_rules)
         .with("networkid", cloud.zone.public_network.as_str())
         .with("physicalnetworkid", cloud.zone.physical_network.as_str())
-        .maybe(
-            "associatednetworkid",
-            network.map(|network| network.id.as_str()),
-        )
-        .maybe(
-            "associatednetworkname",
-            network.map(|network| network.name.as_str()),
-        )
+        .maybe("associatednetworkid", network.map(|network| network.id.as_str()))
+        .maybe("associatednetworkname", network.map(|network| network.name.as_str()))
         .maybe("vpcid", vpc.map(|vpc| vpc.id.as_str()))
         .maybe("vpcname", vpc.map(|vpc| vpc.name.as_str()))
         .maybe("virtualmachineid", vm.map(|vm| vm.id.as_str()))
         .maybe("virtualmachinename", vm.map(|vm| vm.name.as_str()))
-        .maybe(
-            "virtualmachinedisplayname",
-            vm.map(|vm| vm.display_name.as_str()),
-        )
-        .maybe(
-            "vmipaddress",
-            vm.and_then(|vm| vm.nics.first())
-                .map(|nic| nic.address.as_str()),
-        )
-        .with(
-            "tags",
-            inline_tags(cloud, ResourceType::PublicIpAddress, &row.id),
-        )
+        .maybe("virtualmachinedisplayname", vm.map(|vm| vm.display_name.as_str()))
+        .maybe("vmipaddress", vm.and_then(|vm| vm.nics.first()).map(|nic| nic.address.as_str()))
+        .with("tags", inline_tags(cloud, ResourceType::PublicIpAddress, &row.id))
         .maybe("jobid", job)
         .maybe("jobstatus", job.map(|_| 0))
         .merge(cloud.zone_fields())
@@ -224,14 +192,8 @@ fn json(cloud: &Cloud, key: Key<PublicIp>, row: &PublicIp) -> Object {
 /// Whether any rule of any kind is on the address.
 pub(crate) fn has_rules(cloud: &Cloud, address: Key<PublicIp>) -> bool {
     cloud.rules.iter().any(|(_, rule)| rule.address == address)
-        || cloud
-            .firewall_rules
-            .iter()
-            .any(|(_, rule)| rule.address == address)
-        || cloud
-            .port_forwards
-            .iter()
-            .any(|(_, rule)| rule.address == address)
+        || cloud.firewall_rules.iter().any(|(_, rule)| rule.address == address)
+        || cloud.port_forwards.iter().any(|(_, rule)| rule.address == address)
 }
 
 /// Unbinds a VPC address from its tier when nothing is left on it. Called after load-balancer rules only: the end of a
@@ -277,10 +239,7 @@ pub(crate) fn accept_associate(cloud: &mut Cloud, call: &Call) -> Result<Accepte
     Ok(Accepted {
         id: Some(id.clone()),
         number: key.number(),
-        instance: Some(Instance {
-            kind: "IpAddress",
-            id: Some(id),
-        }),
+        instance: Some(Instance { kind: "IpAddress", id: Some(id) }),
     })
 }
 
@@ -290,20 +249,12 @@ fn target(cloud: &Cloud, call: &Call) -> Result<Target, ApiError> {
     let project = params.key("projectid").map(Owner::Project);
     if let Some(key) = params.key::<Vpc>("vpcid") {
         let vpc = cloud.vpcs.get(key).ok_or_else(ApiError::permission)?;
-        return Ok(Target {
-            owner: project.unwrap_or(vpc.owner),
-            network: None,
-            vpc: Some(key),
-        });
+        return Ok(Target { owner: project.unwrap_or(vpc.owner), network: None, vpc: Some(key) });
     }
     if let Some(key) = params.key::<Network>("networkid") {
         let network = cloud.networks.get(key).ok_or_else(ApiError::permission)?;
         let owner = project.unwrap_or(network.owner);
-        return Ok(Target {
-            owner,
-            network: Some(key),
-            vpc: None,
-        });
+        return Ok(Target { owner, network: Some(key), vpc: None });
     }
     if params.text("zoneid").is_none() {
         return Err(ApiError::invalid(
@@ -316,14 +267,10 @@ fn target(cloud: &Cloud, call: &Call) -> Result<Target, ApiError> {
         .iter()
         .filter(|(_, network)| network.tier.is_none() && network.owner == owner);
     match (isolated.next(), isolated.next()) {
-        (only, None) => Ok(Target {
-            owner,
-            network: only.map(|(key, _)| key),
-            vpc: None,
-        }),
-        (_, Some(_)) => Err(ApiError::invalid(
-            "Account has more than one isolated Network in the zone",
-        )),
+        (only, None) => Ok(Target { owner, network: only.map(|(key, _)| key), vpc: None }),
+        (_, Some(_)) => {
+            Err(ApiError::invalid("Account has more than one isolated Network in the zone"))
+        }
     }
 }
 
@@ -331,11 +278,7 @@ fn check_limit(cloud: &Cloud, owner: Owner) -> Result<(), ApiError> {
     let Some((account, limit)) = public_ip_limit(cloud, owner) else {
         return Ok(());
     };
-    let held = cloud
-        .addresses
-        .iter()
-        .filter(|(_, row)| row.owner == Some(owner))
-        .count();
+    let held = cloud.addresses.iter().filter(|(_, row)| row.owner == Some(owner)).count();
     if held < limit {
         return Ok(());
     }
@@ -379,9 +322,7 @@ pub(crate) fn start_associate(
 ) -> Result<Work, JobFailure> {
     let key = Key::of(accepted.number);
     let row = cloud.addresses.get(key);
-    let network = row
-        .and_then(|row| row.network)
-        .and_then(|network| cloud.networks.get(network));
+    let network = row.and_then(|row| row.network).and_then(|network| cloud.networks.get(network));
     if network.is_some_and(|network| network.tier.is_some()) {
         finish_disassociate(cloud, key);
         return Err(JobFailure::invalid(
@@ -392,17 +333,10 @@ pub(crate) fn start_associate(
         return Err(JobFailure::internal("Failed to associate IP address"));
     };
     // For a network CloudStack shows the object as it read it before binding it.
-    let state = if row.vpc.is_some() {
-        "Allocated"
-    } else {
-        "Allocating"
-    };
+    let state = if row.vpc.is_some() { "Allocated" } else { "Allocating" };
     let shown = json(cloud, key, row).with("state", state);
     let result = Object::new().with("ipaddress", shown).into();
-    Ok(Work::AddressAssociated {
-        address: key,
-        result,
-    })
+    Ok(Work::AddressAssociated { address: key, result })
 }
 
 /// The end of the acquisition.
@@ -416,10 +350,8 @@ pub(crate) fn finish_associate(cloud: &mut Cloud, address: Key<PublicIp>) {
 
 /// disassociateIpAddress, with the request. Releasing a free address is an error without a reason.
 pub(crate) fn accept_disassociate(cloud: &mut Cloud, call: &Call) -> Result<Accepted, ApiError> {
-    let by_address = call
-        .params
-        .filled("ipaddress")
-        .filter(|_| cloud.version.has(Feature::ReleaseByAddress));
+    let by_address =
+        call.params.filled("ipaddress").filter(|_| cloud.version.has(Feature::ReleaseByAddress));
     let key = match (call.params.key("id"), by_address) {
         (Some(_), Some(_)) => {
             return Err(ApiError::invalid(
@@ -433,9 +365,7 @@ pub(crate) fn accept_disassociate(cloud: &mut Cloud, call: &Call) -> Result<Acce
             .find(|(_, row)| row.address.to_string() == text)
             .map(|(key, _)| key),
         (None, None) => {
-            return Err(ApiError::invalid(
-                "Please specify either IP address or IP address ID",
-            ));
+            return Err(ApiError::invalid("Please specify either IP address or IP address ID"));
         }
     };
     let row = key.and_then(|key| Some((key, cloud.addresses.get(key)?)));
@@ -443,10 +373,7 @@ pub(crate) fn accept_disassociate(cloud: &mut Cloud, call: &Call) -> Result<Acce
         Some((key, row)) if row.state != AddressState::Free => Ok(Accepted {
             id: None,
             number: key.number(),
-            instance: Some(Instance {
-                kind: "IpAddress",
-                id: Some(row.id.clone()),
-            }),
+            instance: Some(Instance { kind: "IpAddress", id: Some(row.id.clone()) }),
         }),
         _ => Err(ApiError::internal(4250)),
     }
@@ -462,10 +389,7 @@ pub(crate) fn start_disassociate(
     let Some(row) = cloud.addresses.get(key) else {
         return Ok(Work::Done(success()));
     };
-    if !row
-        .owner
-        .is_some_and(|owner| cloud.may_use(call.caller, owner))
-    {
+    if !row.owner.is_some_and(|owner| cloud.may_use(call.caller, owner)) {
         return Err(JobFailure::permission());
     }
     let network = row.network.and_then(|network| cloud.networks.get(network));
@@ -475,18 +399,10 @@ pub(crate) fn start_disassociate(
             "IP address is used for source nat purposes and can not be disassociated.",
         ));
     }
-    for (_, rule) in cloud
-        .rules
-        .iter_mut()
-        .filter(|(_, rule)| rule.address == key)
-    {
+    for (_, rule) in cloud.rules.iter_mut().filter(|(_, rule)| rule.address == key) {
         rule.state = RuleState::Deleting;
     }
-    for (_, rule) in cloud
-        .firewall_rules
-        .iter_mut()
-        .filter(|(_, rule)| rule.address == key)
-    {
+    for (_, rule) in cloud.firewall_rules.iter_mut().filter(|(_, rule)| rule.address == key) {
         rule.state = RuleState::Deleting;
     }
     if let Some(row) = cloud.addresses.get_mut(key) {

@@ -37,11 +37,7 @@ const COUNTERS: &str = r#"[{"methodname":"CPU","paramlist":[]},{"methodname":"ME
 
 /// `service` of a network: each with its one provider and what the provider can do.
 pub(crate) fn of_network(services: &[String], in_vpc: bool, version: &Version) -> Value {
-    let provider = if in_vpc {
-        "VpcVirtualRouter"
-    } else {
-        "VirtualRouter"
-    };
+    let provider = if in_vpc { "VpcVirtualRouter" } else { "VirtualRouter" };
     services
         .iter()
         .map(|name| {
@@ -89,29 +85,20 @@ fn capabilities(service: &str, in_vpc: bool, version: &Version) -> Vec<Value> {
             ("LbSchemes", "Public", false),
             ("SslTermination", "true", false),
             ("SupportedLBIsolation", "dedicated", true),
-            (
-                "SupportedLbAlgorithms",
-                "roundrobin,leastconn,source",
-                false,
-            ),
+            ("SupportedLbAlgorithms", "roundrobin,leastconn,source", false),
             ("SupportedProtocols", "tcp, udp, tcp-proxy, ssl", false),
             ("SupportedStickinessMethods", STICKINESS, false),
             ("VmAutoScaling", "true", false),
         ],
         "NetworkACL" => &[("SupportedProtocols", "tcp,udp,icmp", false)],
         "PortForwarding" => &[("SupportedProtocols", "tcp,udp", false)],
-        "SourceNat" => &[
-            ("RedundantRouter", "false", true),
-            ("SupportedSourceNatTypes", "peraccount", true),
-        ],
-        "StaticNat" => &[
-            ("AssociatePublicIP", "true", false),
-            ("ElasticIp", "false", false),
-        ],
-        "Vpn" if in_vpc => &[
-            ("SupportedVpnTypes", "pptp,l2tp,ipsec", false),
-            ("VpnTypes", "s2svpn", false),
-        ],
+        "SourceNat" => {
+            &[("RedundantRouter", "false", true), ("SupportedSourceNatTypes", "peraccount", true)]
+        }
+        "StaticNat" => &[("AssociatePublicIP", "true", false), ("ElasticIp", "false", false)],
+        "Vpn" if in_vpc => {
+            &[("SupportedVpnTypes", "pptp,l2tp,ipsec", false), ("VpnTypes", "s2svpn", false)]
+        }
         "Vpn" => &[
             ("SupportedVpnTypes", "pptp,l2tp,ipsec", false),
             ("VpnTypes", "remoteaccessvpn", false),

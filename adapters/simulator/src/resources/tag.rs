@@ -60,10 +60,7 @@ impl Row for Tag {
 
 impl ResourceType {
     fn name(self) -> &'static str {
-        TYPES
-            .iter()
-            .find(|(_, kind)| *kind == self)
-            .map_or("Zone", |(name, _)| name)
+        TYPES.iter().find(|(_, kind)| *kind == self).map_or("Zone", |(name, _)| name)
     }
 
     fn parse(text: &str) -> Result<Self, JobFailure> {
@@ -94,9 +91,7 @@ pub(crate) fn tags_of<'a>(
 
 /// `tags` of most objects: key and value only.
 pub(crate) fn inline_tags(cloud: &Cloud, kind: ResourceType, id: &str) -> Value {
-    tags_of(cloud, kind, id)
-        .map(|tag| json!({"key": tag.key, "value": tag.value}))
-        .collect()
+    tags_of(cloud, kind, id).map(|tag| json!({"key": tag.key, "value": tag.value})).collect()
 }
 
 /// `tags` of VMs and zones: whole tag objects without the domain's path.
@@ -164,11 +159,8 @@ pub(crate) const CREATE_PARAMS: &[Param] = &[
     may("customer", Kind::Text),
 ];
 
-pub(crate) const DELETE_PARAMS: &[Param] = &[
-    may("tags", Kind::Map),
-    must("resourcetype", Kind::Text),
-    must("resourceids", Kind::List),
-];
+pub(crate) const DELETE_PARAMS: &[Param] =
+    &[may("tags", Kind::Map), must("resourcetype", Kind::Text), must("resourceids", Kind::List)];
 
 /// listTags. Tags of deleted load-balancer rules are among them.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
@@ -180,16 +172,10 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         .map(|(_, tag)| tag)
         .filter(|tag| {
             scope.covers(tag.owner)
-                && params
-                    .text("resourcetype")
-                    .is_none_or(|kind| equal(tag.kind.name(), kind))
-                && params
-                    .text("resourceid")
-                    .is_none_or(|id| equal(&tag.resource, id))
+                && params.text("resourcetype").is_none_or(|kind| equal(tag.kind.name(), kind))
+                && params.text("resourceid").is_none_or(|id| equal(&tag.resource, id))
                 && params.text("key").is_none_or(|key| equal(&tag.key, key))
-                && params
-                    .text("value")
-                    .is_none_or(|value| equal(&tag.value, value))
+                && params.text("value").is_none_or(|value| equal(&tag.value, value))
                 && params.text("customer").is_none()
         })
         .collect();
@@ -204,12 +190,7 @@ pub(crate) fn start_create(
 ) -> Result<Work, JobFailure> {
     let kind = ResourceType::parse(call.params.text("resourcetype").unwrap_or_default())?;
     let mut wanted = Vec::new();
-    for fields in call
-        .params
-        .map("tags")
-        .into_iter()
-        .flat_map(|map| map.values())
-    {
+    for fields in call.params.map("tags").into_iter().flat_map(|map| map.values()) {
         let key = fields.get("key").cloned().unwrap_or_default();
         match fields.get("value") {
             Some(value) if !value.is_empty() => wanted.push((key, value.clone())),
@@ -223,9 +204,8 @@ pub(crate) fn start_create(
     let mut objects = Vec::new();
     for id in call.params.list("resourceids").unwrap_or_default() {
         let (id, owner) = tagged_object(cloud, call, kind, &id)?;
-        if let Some((key, _)) = wanted
-            .iter()
-            .find(|(key, _)| tags_of(cloud, kind, &id).any(|tag| equal(&tag.key, key)))
+        if let Some((key, _)) =
+            wanted.iter().find(|(key, _)| tags_of(cloud, kind, &id).any(|tag| equal(&tag.key, key)))
         {
             return Err(JobFailure::internal(format!(
                 "tag {key} already on {} with id {id}",
@@ -249,12 +229,8 @@ pub(crate) fn start_delete(
     _: &Accepted,
 ) -> Result<Work, JobFailure> {
     let kind = ResourceType::parse(call.params.text("resourcetype").unwrap_or_default())?;
-    let filters: Vec<_> = call
-        .params
-        .map("tags")
-        .into_iter()
-        .flat_map(|map| map.values())
-        .collect();
+    let filters: Vec<_> =
+        call.params.map("tags").into_iter().flat_map(|map| map.values()).collect();
     let mut gone = Vec::new();
     for id in call.params.list("resourceids").unwrap_or_default() {
         let (id, _) = tagged_object(cloud, call, kind, &id)?;
@@ -262,9 +238,7 @@ pub(crate) fn start_delete(
             filters.is_empty()
                 || filters.iter().any(|fields| {
                     fields.get("key").is_some_and(|key| equal(&tag.key, key))
-                        && fields
-                            .get("value")
-                            .is_none_or(|value| equal(&tag.value, value))
+                        && fields.get("value").is_none_or(|value| equal(&tag.value, value))
                 })
         };
         gone.extend(

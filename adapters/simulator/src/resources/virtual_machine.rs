@@ -84,10 +84,7 @@ impl VirtualMachine {
 
     /// Whether it has this address in this network now.
     pub(crate) fn holds(&self, network: Key<Network>, address: &str) -> bool {
-        self.nics
-            .iter()
-            .filter(|nic| nic.network == network)
-            .any(|nic| nic.holds(address))
+        self.nics.iter().filter(|nic| nic.network == network).any(|nic| nic.holds(address))
     }
 }
 
@@ -113,17 +110,13 @@ pub(crate) const LIST_PARAMS: &[Param] = &[
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let params = &call.params;
     if params.text("id").is_some() && params.text("ids").is_some() {
-        return Err(ApiError::invalid(
-            "Specify either id or ids but not both parameters",
-        ));
+        return Err(ApiError::invalid("Specify either id or ids but not both parameters"));
     }
     let details = Details::read(params)?;
     let scope = Scope::of(cloud, call);
     let tags = TagFilter::read(params)?;
     // An empty list of ids is no filter.
-    let ids = params
-        .keys("ids")
-        .filter(|_| params.text("ids") != Some(""));
+    let ids = params.keys("ids").filter(|_| params.text("ids") != Some(""));
     let rows: Vec<_> = cloud
         .vms
         .iter()
@@ -132,18 +125,10 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
                 && scope.covers(row.owner)
                 && params.key("id").is_none_or(|id| id == *key)
                 && ids.as_ref().is_none_or(|ids| ids.contains(key))
-                && params
-                    .key::<()>("zoneid")
-                    .is_none_or(|zone| zone.number() == 1)
-                && params
-                    .text("name")
-                    .is_none_or(|name| is_named(cloud, row, name))
-                && params
-                    .text("state")
-                    .is_none_or(|state| has_state(row, state))
-                && params
-                    .key("networkid")
-                    .is_none_or(|network| row.nic_in(network).is_some())
+                && params.key::<()>("zoneid").is_none_or(|zone| zone.number() == 1)
+                && params.text("name").is_none_or(|name| is_named(cloud, row, name))
+                && params.text("state").is_none_or(|state| has_state(row, state))
+                && params.key("networkid").is_none_or(|network| row.nic_in(network).is_some())
                 && params.key("vpcid").is_none_or(|vpc| {
                     row.nics.iter().any(|nic| {
                         cloud.networks.get(nic.network).and_then(Network::vpc) == Some(vpc)
@@ -153,9 +138,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
                 && tags.passes(cloud, ResourceType::UserVm, &row.id)
         })
         .collect();
-    answer(cloud, call, "virtualmachine", rows, |(_, row)| {
-        json(cloud, row, &details)
-    })
+    answer(cloud, call, "virtualmachine", rows, |(_, row)| json(cloud, row, &details))
 }
 
 fn is_named(cloud: &Cloud, row: &VirtualMachine, name: &str) -> bool {
@@ -174,10 +157,7 @@ fn matches_keyword(call: &Call, row: &VirtualMachine) -> bool {
     let mut texts = vec![row.name.as_str(), row.display_name.as_str()];
     texts.extend(row.nics.iter().map(|nic| nic.address.as_str()));
     keyword_matches(call, &texts)
-        || call
-            .params
-            .text("keyword")
-            .is_some_and(|keyword| equal(row.state.text(), keyword))
+        || call.params.text("keyword").is_some_and(|keyword| equal(row.state.text(), keyword))
 }
 
 /// Which parts of a VM an answer shows.
@@ -196,16 +176,7 @@ const DETAIL_FIELDS: &[(&str, &[&str])] = &[
     ("nics", &["ipaddress"]),
     ("iso", &["isos", "isomaxcount"]),
     ("volume", &["rootdeviceid", "rootdevicetype"]),
-    (
-        "servoff",
-        &[
-            "serviceofferingid",
-            "serviceofferingname",
-            "cpunumber",
-            "cpuspeed",
-            "memory",
-        ],
-    ),
+    ("servoff", &["serviceofferingid", "serviceofferingname", "cpunumber", "cpuspeed", "memory"]),
     (
         "tmpl",
         &[
@@ -237,9 +208,7 @@ const DETAIL_FIELDS: &[(&str, &[&str])] = &[
 impl Details {
     /// Everything, as other commands show members.
     pub(crate) fn all() -> Self {
-        Self {
-            wanted: vec!["all".to_owned()],
-        }
+        Self { wanted: vec!["all".to_owned()] }
     }
 
     fn read(params: &Params) -> Result<Self, ApiError> {
@@ -247,10 +216,7 @@ impl Details {
         let Some(wanted) = wanted else {
             return Ok(Self::all());
         };
-        if wanted
-            .iter()
-            .all(|detail| KNOWN_DETAILS.contains(&detail.as_str()))
-        {
+        if wanted.iter().all(|detail| KNOWN_DETAILS.contains(&detail.as_str())) {
             return Ok(Self { wanted });
         }
         Err(ApiError::invalid(format!(
@@ -260,9 +226,7 @@ impl Details {
     }
 
     fn show(&self, detail: &str) -> bool {
-        self.wanted
-            .iter()
-            .any(|wanted| wanted == "all" || wanted == detail)
+        self.wanted.iter().any(|wanted| wanted == "all" || wanted == detail)
     }
 }
 
@@ -325,24 +289,16 @@ fn nics_json(cloud: &Cloud, row: &VirtualMachine, details: &Details) -> Value {
 fn nic_json(cloud: &Cloud, nic: &Nic, device: usize) -> Value {
     let network = cloud.networks.get(nic.network);
     // CloudStack fills in the VPC for the row that makes the VM's entry only.
-    let vpc = network
-        .filter(|_| device == 0)
-        .and_then(Network::vpc)
-        .and_then(|key| cloud.vpcs.get(key));
-    let secondary: Vec<Value> = nic
-        .secondary
-        .iter()
-        .map(|(id, address)| json!({"id": id, "ipaddress": address}))
-        .collect();
+    let vpc =
+        network.filter(|_| device == 0).and_then(Network::vpc).and_then(|key| cloud.vpcs.get(key));
+    let secondary: Vec<Value> =
+        nic.secondary.iter().map(|(id, address)| json!({"id": id, "ipaddress": address})).collect();
     let enabled = cloud.version.has(Feature::NicEnabled).then_some(true);
     Object::new()
         .with("id", nic.id.as_str())
         .maybe("networkid", network.map(|network| network.id.as_str()))
         .maybe("networkname", network.map(|network| network.name.as_str()))
-        .maybe(
-            "netmask",
-            network.map(|network| network.cidr.netmask().to_string()),
-        )
+        .maybe("netmask", network.map(|network| network.cidr.netmask().to_string()))
         .maybe("gateway", network.map(|network| network.gateway.as_str()))
         .with("ipaddress", nic.address.as_str())
         .with("secondaryip", secondary)

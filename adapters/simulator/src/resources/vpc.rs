@@ -64,22 +64,12 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         .filter(|(key, row)| {
             scope.covers(row.owner)
                 && params.key("id").is_none_or(|id| id == *key)
-                && params
-                    .key::<()>("zoneid")
-                    .is_none_or(|zone| zone.number() == 1)
-                && params
-                    .text("name")
-                    .is_none_or(|name| contains(&row.name, name))
-                && params
-                    .text("displaytext")
-                    .is_none_or(|text| contains(&row.display_text, text))
+                && params.key::<()>("zoneid").is_none_or(|zone| zone.number() == 1)
+                && params.text("name").is_none_or(|name| contains(&row.name, name))
+                && params.text("displaytext").is_none_or(|text| contains(&row.display_text, text))
                 && params.text("cidr").is_none_or(|cidr| row.cidr == cidr)
-                && params
-                    .text("state")
-                    .is_none_or(|state| equal("Enabled", state))
-                && services
-                    .iter()
-                    .all(|service| row.services.contains(service))
+                && params.text("state").is_none_or(|state| equal("Enabled", state))
+                && services.iter().all(|service| row.services.contains(service))
                 && keyword_matches(call, &[&row.name, &row.display_text])
                 && tags.passes(cloud, ResourceType::Vpc, &row.id)
         })
@@ -124,10 +114,5 @@ fn json(cloud: &Cloud, key: Key<Vpc>, row: &Vpc) -> Value {
 
 /// How error texts show a VPC.
 pub(crate) fn text(key: Key<Vpc>, row: &Vpc) -> String {
-    format!(
-        r#"VPC {{"id":{},"name":"{}","uuid":"{}"}}"#,
-        key.number(),
-        row.name,
-        row.id
-    )
+    format!(r#"VPC {{"id":{},"name":"{}","uuid":"{}"}}"#, key.number(), row.name, row.id)
 }

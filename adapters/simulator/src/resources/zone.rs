@@ -20,19 +20,13 @@ pub(crate) const LIST_PARAMS: &[Param] = &[
 /// listZones. A keyword counts only when neither id nor name is given.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let zone = &cloud.zone;
-    let id = call
-        .params
-        .key::<()>("id")
-        .is_none_or(|id| id.number() == 1);
+    let id = call.params.key::<()>("id").is_none_or(|id| id.number() == 1);
     let named = call.params.text("name");
     let by_keyword = call.params.text("id").is_none() && named.is_none();
     let tags = TagFilter::read(&call.params)?;
     let shown = id
         && named.is_none_or(|name| equal(&zone.name, name))
-        && call
-            .params
-            .text("networktype")
-            .is_none_or(|kind| equal("Advanced", kind))
+        && call.params.text("networktype").is_none_or(|kind| equal("Advanced", kind))
         && (!by_keyword || keyword_matches(call, &[&zone.name]))
         && tags.passes(cloud, ResourceType::Zone, &zone.id);
     let rows = if shown { vec![zone] } else { Vec::new() };

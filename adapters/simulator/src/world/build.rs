@@ -31,10 +31,7 @@ use crate::world::{AclAction, NetworkState, TrafficType, VpcServices};
 /// # Errors
 /// If a name leads nowhere or something contradicts something else.
 pub(crate) fn cloud(world: &World) -> Result<Cloud, WorldError> {
-    let mut builder = Builder {
-        cloud: empty(world)?,
-        started: date(world.started),
-    };
+    let mut builder = Builder { cloud: empty(world)?, started: date(world.started) };
     builder.owners(world)?;
     builder.default_lists(world);
     for (at, network) in world.networks.iter().enumerate() {
@@ -63,10 +60,7 @@ pub(crate) fn cloud(world: &World) -> Result<Cloud, WorldError> {
 }
 
 fn empty(world: &World) -> Result<Cloud, WorldError> {
-    let version = world
-        .release
-        .parse()
-        .map_err(|source| WorldError::Release { source })?;
+    let version = world.release.parse().map_err(|source| WorldError::Release { source })?;
     let mut ids = IdSource::new(world.seed);
     let mut id = |fixed: &Option<String>| fixed.clone().unwrap_or_else(|| ids.next_id());
     let zone = Zone {
@@ -114,10 +108,7 @@ struct Builder {
 
 /// The row of a name or id.
 fn named<T: Row>(table: &Table<T>, name: &str, name_of: fn(&T) -> &str) -> Option<Key<T>> {
-    table
-        .iter()
-        .find(|(_, row)| name_of(row) == name || row.id() == name)
-        .map(|(key, _)| key)
+    table.iter().find(|(_, row)| name_of(row) == name || row.id() == name).map(|(key, _)| key)
 }
 
 impl Builder {
@@ -255,20 +246,12 @@ impl Builder {
                 conserve_mode: true,
             },
         };
-        let known = if tier.is_some() {
-            services::TIER
-        } else {
-            services::ISOLATED
-        };
+        let known = if tier.is_some() { services::TIER } else { services::ISOLATED };
         let services = network
             .services
             .clone()
             .unwrap_or_else(|| known.iter().map(|name| (*name).to_owned()).collect());
-        let gateway = network
-            .cidr
-            .hosts()
-            .next()
-            .unwrap_or_else(|| network.cidr.addr());
+        let gateway = network.cidr.hosts().next().unwrap_or_else(|| network.cidr.addr());
         self.cloud.networks.insert(Network {
             id: id.clone(),
             name: network.name.clone(),
@@ -290,10 +273,8 @@ impl Builder {
     fn vpc(&mut self, place: &str, vpc: &super::Vpc) -> Result<(), WorldError> {
         let owner = self.owner(place, &vpc.owner)?;
         let id = self.id(vpc.id.as_ref());
-        let mut services: Vec<String> = services::VPC
-            .iter()
-            .map(|name| (*name).to_owned())
-            .collect();
+        let mut services: Vec<String> =
+            services::VPC.iter().map(|name| (*name).to_owned()).collect();
         let offering_name = match vpc.services {
             VpcServices::Default => "Default VPC offering",
             VpcServices::WithFirewall => {
@@ -358,10 +339,7 @@ impl Builder {
         let key = self.cloud.acl_lists.insert(AclList {
             id,
             name: list.name.clone(),
-            description: list
-                .description
-                .clone()
-                .unwrap_or_else(|| list.name.clone()),
+            description: list.description.clone().unwrap_or_else(|| list.name.clone()),
             vpc: Some(vpc),
         });
         let mut highest = 0;
@@ -392,11 +370,7 @@ impl Builder {
         world: &World,
         vm: &super::VirtualMachine,
     ) -> Result<(), WorldError> {
-        let offering = offering(
-            &mut self.cloud,
-            &world.service_offerings,
-            vm.offering.as_deref(),
-        );
+        let offering = offering(&mut self.cloud, &world.service_offerings, vm.offering.as_deref());
         add_vm(&mut self.cloud, place, vm, offering, self.started.clone()).map(|_| ())
     }
 
@@ -452,18 +426,17 @@ impl Builder {
             None => None,
         };
         row.vpc = match &address.vpc {
-            Some(name) => Some(named(&self.cloud.vpcs, name, |row| &row.name).ok_or_else(
-                || WorldError::Unknown {
-                    place: format!("{place}.vpc"),
-                    kind: "VPC",
-                    name: name.clone(),
-                },
-            )?),
+            Some(name) => {
+                Some(named(&self.cloud.vpcs, name, |row| &row.name).ok_or_else(|| {
+                    WorldError::Unknown {
+                        place: format!("{place}.vpc"),
+                        kind: "VPC",
+                        name: name.clone(),
+                    }
+                })?)
+            }
             // An address bound to a tier belongs to the tier's VPC.
-            None => row
-                .network
-                .and_then(|key| self.cloud.networks.get(key))
-                .and_then(Network::vpc),
+            None => row.network.and_then(|key| self.cloud.networks.get(key)).and_then(Network::vpc),
         };
         row.source_nat = address.source_nat;
         row.static_nat = match &address.static_nat {
@@ -561,10 +534,7 @@ impl Builder {
         let Some(network) = row.network else {
             return Err(WorldError::Invalid {
                 place: format!("{place}.address"),
-                cause: format!(
-                    "{} serves no network; give it one under `addresses`",
-                    rule.address
-                ),
+                cause: format!("{} serves no network; give it one under `addresses`", rule.address),
             });
         };
         let mut members = Vec::new();
@@ -575,17 +545,10 @@ impl Builder {
             let Some(nic) = nic else {
                 return Err(WorldError::Invalid {
                     place,
-                    cause: format!(
-                        "{name:?} has no interface in the network of {}",
-                        rule.address
-                    ),
+                    cause: format!("{name:?} has no interface in the network of {}", rule.address),
                 });
             };
-            members.push(Mapping {
-                vm,
-                address: nic.address.clone(),
-                revoked: false,
-            });
+            members.push(Mapping { vm, address: nic.address.clone(), revoked: false });
         }
         let id = self.id(rule.id.as_ref());
         let number = self.cloud.next_rule();
@@ -720,11 +683,8 @@ fn add_vm(
     let mut nics = Vec::new();
     for ((at, nic), network) in vm.nics.iter().enumerate().zip(networks) {
         let nic_id = draw(nic.id.as_ref());
-        let secondary = nic
-            .secondary
-            .iter()
-            .map(|address| (draw(None), address.to_string()))
-            .collect();
+        let secondary =
+            nic.secondary.iter().map(|address| (draw(None), address.to_string())).collect();
         let [_, second, third, fourth] = nic.address.octets();
         nics.push(Nic {
             id: nic_id,
@@ -738,10 +698,9 @@ fn add_vm(
     }
     let creator = match owner {
         Owner::Account(account) => Some(account),
-        Owner::Project(project) => cloud
-            .projects
-            .get(project)
-            .and_then(|project| project.members.first().copied()),
+        Owner::Project(project) => {
+            cloud.projects.get(project).and_then(|project| project.members.first().copied())
+        }
     };
     cloud.vms.insert(VirtualMachine {
         id: id.clone(),

@@ -153,10 +153,8 @@ impl World {
     /// # Errors
     /// If it can not be read, or as `parse`.
     pub fn load(path: &Path) -> Result<Self, WorldError> {
-        let text = std::fs::read_to_string(path).map_err(|source| WorldError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| WorldError::Read { path: path.to_owned(), source })?;
         Self::parse(&text)
     }
 
@@ -165,9 +163,8 @@ impl World {
     /// # Errors
     /// If it is no YAML, has unknown fields or lacks some, or is of another version of the format.
     pub fn parse(text: &str) -> Result<Self, WorldError> {
-        let world: Self = serde_saphyr::from_str(text).map_err(|source| WorldError::Form {
-            source: Box::new(source),
-        })?;
+        let world: Self = serde_saphyr::from_str(text)
+            .map_err(|source| WorldError::Form { source: Box::new(source) })?;
         match world.version {
             1 => Ok(world),
             found => Err(WorldError::Format { found }),
@@ -179,13 +176,9 @@ impl World {
     ///
     /// Empty keys and no account at all give a file that a controller refuses, as it should.
     pub fn cloud_config(&self, api_url: &str) -> String {
-        let account = self
-            .accounts
-            .iter()
-            .find(|account| account.role == Role::User);
-        let (api_key, secret_key) = account.map_or(("", ""), |account| {
-            (account.api_key.as_str(), account.secret_key.as_str())
-        });
+        let account = self.accounts.iter().find(|account| account.role == Role::User);
+        let (api_key, secret_key) = account
+            .map_or(("", ""), |account| (account.api_key.as_str(), account.secret_key.as_str()));
         let project = account.and_then(|account| self.only_project(account));
         let settings = [
             ("api-url", Some(api_url)),
@@ -211,10 +204,7 @@ impl World {
         let name = account.projects.iter().find(|name| owns(name))?;
         // An id that the file leaves out is the one that every simulator of this world draws.
         let cloud = build::cloud(self).ok()?;
-        let (_, project) = cloud
-            .projects
-            .iter()
-            .find(|(_, project)| project.name == *name)?;
+        let (_, project) = cloud.projects.iter().find(|(_, project)| project.name == *name)?;
         Some(project.id.clone())
     }
 }

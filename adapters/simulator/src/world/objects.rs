@@ -583,11 +583,7 @@ pub struct PortForward {
 
 impl Default for Domain {
     fn default() -> Self {
-        Self {
-            name: "ROOT".to_owned(),
-            path: "ROOT".to_owned(),
-            id: None,
-        }
+        Self { name: "ROOT".to_owned(), path: "ROOT".to_owned(), id: None }
     }
 }
 
