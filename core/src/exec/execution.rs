@@ -198,13 +198,3 @@ fn still_used(check: &CheckAddressUnused, found: &AddressUse) -> Option<String> 
     let says_so = *has_rules == Some(true);
     says_so.then(|| "CloudStack says that rules are on it that we can't see".to_owned())
 }
-
-/// Whether a plan's actions may be tried at all in this order: every step waits only for steps
-/// that stand before it.
-pub fn is_well_ordered(plan: &Plan) -> bool {
-    let mut seen: BTreeSet<&StepId> = BTreeSet::new();
-    plan.steps.iter().all(|step| {
-        let ordered = step.after.iter().all(|id| seen.contains(id));
-        ordered && seen.insert(&step.id)
-    })
-}

@@ -9,6 +9,7 @@
 
 pub mod action;
 pub mod builder;
+pub mod check;
 mod draft;
 mod ensure;
 mod firewall_rule;
