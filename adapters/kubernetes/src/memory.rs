@@ -14,10 +14,10 @@ use thiserror::Error;
 
 use ccm_core::ids::{ClusterId, InvalidId, ServiceKey, ServiceUid};
 use ccm_core::parse::raw::{RawNode, RawService};
-use ccm_core::plan::action::FinalizerChange;
+use ccm_core::plan::action::{FinalizerChange, ResolvedPatch};
 
 use crate::manifests::Manifests;
-use crate::patch::{ResolvedPatch, annotations_after, finalizers_after, ingress};
+use crate::patch::{annotations_after, finalizers_after, ingress};
 
 /// First port of the range that API servers allocate node ports from.
 const FIRST_NODE_PORT: i32 = 30_000;

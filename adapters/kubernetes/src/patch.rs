@@ -13,14 +13,13 @@ use k8s_openapi::api::core::v1::Service;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-use ccm_core::ids::{ClusterId, InvalidId, LoadBalancerRuleId, ServiceUid};
+use ccm_core::ids::{ClusterId, InvalidId, ServiceUid};
 use ccm_core::model::record::{FINALIZER, Verdict};
 use ccm_core::model::service::Ingress;
 use ccm_core::parse::annotations;
-use ccm_core::plan::action::{Edit, FinalizerChange, IngressDraft, PatchService, ResolvedAddress};
-
-/// A write with every id known.
-pub type ResolvedPatch = PatchService<ResolvedAddress, LoadBalancerRuleId>;
+use ccm_core::plan::action::{
+    Edit, FinalizerChange, IngressDraft, PatchService, ResolvedAddress, ResolvedPatch,
+};
 
 /// A Service that can't be patched.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]

@@ -245,6 +245,12 @@ pub struct PatchService<A, R> {
     pub ingress: Option<IngressDraft<A>>,
 }
 
+/// A patch in a plan.
+pub type PlannedPatch = PatchService<Ref<ResolvedAddress>, Ref<LoadBalancerRuleId>>;
+
+/// A patch with every id known.
+pub type ResolvedPatch = PatchService<ResolvedAddress, LoadBalancerRuleId>;
+
 /// What becomes of an annotation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Edit<T> {
@@ -456,7 +462,7 @@ actions! {
     /// See [`DeleteNetworkAcl`].
     DeleteNetworkAcl(DeleteNetworkAcl, DeleteNetworkAcl), "deleteNetworkACL", Change;
     /// See [`PatchService`].
-    PatchService(PatchService<Ref<ResolvedAddress>, Ref<LoadBalancerRuleId>>, PatchService<ResolvedAddress, LoadBalancerRuleId>), "patch services/status", Write;
+    PatchService(PlannedPatch, ResolvedPatch), "patch services/status", Write;
 }
 
 /// An address with everything that a Kubernetes write says of it.
@@ -493,7 +499,7 @@ impl Action {
     }
 }
 
-impl PatchService<Ref<ResolvedAddress>, Ref<LoadBalancerRuleId>> {
+impl PlannedPatch {
     fn references(&self) -> Vec<&StepId> {
         let Self { service: _, finalizer: _, verdict: _, intent: _, record, ingress } = self;
         let mut steps: Vec<&StepId> = Vec::new();

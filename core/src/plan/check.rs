@@ -14,8 +14,7 @@ use crate::model::record::Opening;
 use crate::model::service::{Port, Service};
 use crate::observe::index::Observed;
 use crate::observe::ownership::port_of;
-use crate::plan::action::{Action, FinalizerChange, IngressDraft, Kind, Ref};
-use crate::plan::service_patch::Patch;
+use crate::plan::action::{Action, FinalizerChange, IngressDraft, Kind, PlannedPatch, Ref};
 use crate::plan::{Plan, Step, StepId};
 
 /// A law of order.
@@ -148,7 +147,7 @@ impl<'a> Case<'a> {
         self.plan.steps.iter().filter(|step| step.action.kind() == Kind::Change)
     }
 
-    fn patches(&self) -> impl Iterator<Item = (&'a Step, &'a Patch)> {
+    fn patches(&self) -> impl Iterator<Item = (&'a Step, &'a PlannedPatch)> {
         self.plan.steps.iter().filter_map(|step| match &step.action {
             Action::PatchService(patch) => Some((step, patch)),
             _ => None,
@@ -156,7 +155,7 @@ impl<'a> Case<'a> {
     }
 
     /// Whether some patch before `step` satisfies `wanted`.
-    fn written_before(&self, step: &Step, wanted: impl Fn(&Patch) -> bool) -> bool {
+    fn written_before(&self, step: &Step, wanted: impl Fn(&PlannedPatch) -> bool) -> bool {
         self.patches().any(|(patch_step, patch)| self.waits_for(step, patch_step) && wanted(patch))
     }
 
@@ -226,7 +225,7 @@ fn unprotected_changes(case: &Case<'_>) -> Vec<StepId> {
 
 fn changes_after_farewell(case: &Case<'_>) -> Vec<StepId> {
     let farewells = case.patches().filter(|(_, p)| p.finalizer == Some(FinalizerChange::Remove));
-    let early = |(farewell, _): (&Step, &Patch)| {
+    let early = |(farewell, _): (&Step, &PlannedPatch)| {
         broken(case.changes(), |step| !case.waits_for(farewell, step))
     };
     farewells.flat_map(early).collect()
@@ -234,7 +233,7 @@ fn changes_after_farewell(case: &Case<'_>) -> Vec<StepId> {
 
 fn half_farewells(case: &Case<'_>) -> Vec<StepId> {
     let recorded = &case.service.recorded;
-    let half = |patch: &Patch| {
+    let half = |patch: &PlannedPatch| {
         patch.finalizer == Some(FinalizerChange::Remove)
             && ((recorded.record.is_some() && patch.record.is_keep())
                 || (recorded.verdict.is_some() && patch.verdict.is_keep())
@@ -263,7 +262,7 @@ fn unrecorded_uses(case: &Case<'_>) -> Vec<StepId> {
         Action::CreateFirewallRule(create) => create.address.pending().is_some(),
         _ => false,
     };
-    let records_new_address = |patch: &Patch| {
+    let records_new_address = |patch: &PlannedPatch| {
         let record = patch.record.value();
         record.is_some_and(|record| {
             record.addresses.first().is_some_and(|entry| entry.address.pending().is_some())
@@ -392,7 +391,7 @@ fn disorderly_members(case: &Case<'_>) -> Vec<StepId> {
 }
 
 fn early_status(case: &Case<'_>) -> Vec<StepId> {
-    let promises = |patch: &Patch| {
+    let promises = |patch: &PlannedPatch| {
         matches!(patch.ingress, Some(IngressDraft::Address { .. } | IngressDraft::Hostname(_)))
     };
     let makes = |step: &&Step| {
@@ -406,7 +405,7 @@ fn early_status(case: &Case<'_>) -> Vec<StepId> {
                 | Action::CreateNetworkAcl(_)
         )
     };
-    let early = |(status, _): &(&Step, &Patch)| {
+    let early = |(status, _): &(&Step, &PlannedPatch)| {
         case.changes().filter(makes).any(|step| !case.waits_for(status, step))
     };
     let published = case.patches().filter(|(_, patch)| promises(patch));

@@ -14,18 +14,16 @@ use crate::ids::{ClusterId, JobId, LoadBalancerRuleId, ServiceUid};
 use crate::model::record::{Intent, Record, Verdict};
 use crate::model::service::{Ingress, LoadBalancerSpec, Service};
 use crate::plan::action::{
-    AddressDraft, Edit, FinalizerChange, IngressDraft, IpMode, PatchService, RecordDraft, Ref,
-    ResolvedAddress,
+    AddressDraft, Edit, FinalizerChange, IngressDraft, IpMode, PatchService, PlannedPatch,
+    RecordDraft, Ref, ResolvedAddress,
 };
 
-/// A patch as it is planned.
-pub(super) type Patch = PatchService<Ref<ResolvedAddress>, Ref<LoadBalancerRuleId>>;
 /// A record as it is planned.
 pub(super) type PlannedRecord = RecordDraft<Ref<ResolvedAddress>, Ref<LoadBalancerRuleId>>;
 
 /// A patch that changes nothing.
-pub(super) fn empty(service: &Service) -> Patch {
-    Patch {
+pub(super) fn empty(service: &Service) -> PlannedPatch {
+    PlannedPatch {
         service: service.key.clone(),
         finalizer: None,
         verdict: Edit::Keep,
@@ -36,7 +34,7 @@ pub(super) fn empty(service: &Service) -> Patch {
 }
 
 /// Whether a patch changes anything.
-pub(super) fn is_empty(patch: &Patch) -> bool {
+pub(super) fn is_empty(patch: &PlannedPatch) -> bool {
     let PatchService { service: _, finalizer, verdict, intent, record, ingress } = patch;
     finalizer.is_none()
         && verdict.is_keep()
@@ -67,9 +65,9 @@ pub(super) fn record(service: &Service, draft: &PlannedRecord) -> Edit<PlannedRe
 }
 
 /// Removes everything of ours, the status too.
-pub(super) fn farewell(service: &Service, finalizer: Option<FinalizerChange>) -> Patch {
+pub(super) fn farewell(service: &Service, finalizer: Option<FinalizerChange>) -> PlannedPatch {
     let recorded = &service.recorded;
-    Patch {
+    PlannedPatch {
         service: service.key.clone(),
         finalizer: finalizer.filter(|_| recorded.finalizer),
         verdict: remove(recorded.verdict.is_some()),

@@ -3,13 +3,13 @@
 
 use crate::model::service::{Lifecycle, Service};
 use crate::plan::Planned;
-use crate::plan::action::{Action, AddressDraft, Edit, FinalizerChange, Ref};
+use crate::plan::action::{Action, AddressDraft, Edit, FinalizerChange, PlannedPatch, Ref};
 use crate::plan::builder::After;
 use crate::plan::draft::Draft;
 use crate::plan::planner::Planner;
 use crate::plan::reason::Reason;
 use crate::plan::report::Note;
-use crate::plan::service_patch::{self, Patch, PlannedRecord};
+use crate::plan::service_patch::{self, PlannedRecord};
 use crate::plan::standing::{Basis, IntentState, Standing};
 use crate::plan::writes::{self, existing_openings};
 use crate::plan::{public_ip, release};
@@ -100,7 +100,7 @@ fn keep_proof(draft: &mut Draft<'_, '_>) {
         return;
     }
     let record = proof(draft);
-    let patch = Patch { record: Edit::Set(record), ..service_patch::empty(draft.service) };
+    let patch = PlannedPatch { record: Edit::Set(record), ..service_patch::empty(draft.service) };
     let reason = Reason::RecordBeforeUse;
     draft.builder.begin_with("service/record", Action::PatchService(patch), reason);
 }

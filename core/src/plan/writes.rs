@@ -12,7 +12,7 @@ use crate::model::service::{LoadBalancerSpec, Port};
 use crate::observe::Network;
 use crate::plan::action::{
     Action, AddressDraft, AssociateIpAddress, DisassociateIpAddress, Edit, MemberDraft, Placement,
-    Ref, ResolvedAddress,
+    PlannedPatch, Ref, ResolvedAddress,
 };
 use crate::plan::builder::After;
 use crate::plan::draft::Draft;
@@ -21,7 +21,7 @@ use crate::plan::public_ip::{self, Target};
 use crate::plan::reason::{Disruption, Reason};
 use crate::plan::report::Note;
 use crate::plan::serve::PortWork;
-use crate::plan::service_patch::{self, Patch, PlannedRecord};
+use crate::plan::service_patch::{self, PlannedRecord};
 use crate::plan::standing::{Basis, Holding, IntentState};
 
 /// The rules that serve the ports.
@@ -78,7 +78,7 @@ impl Writes<'_> {
         let wanted = service_patch::ingress(self.spec, address.resolved.clone());
         let published = service_patch::is_published(draft.service, &wanted);
         let record = self.record_after(draft, address, rules);
-        let patch = Patch {
+        let patch = PlannedPatch {
             ingress: (served && !published).then_some(wanted),
             record: self.record_change(draft, address, record),
             ..self.first_write(draft)
@@ -106,7 +106,8 @@ impl Writes<'_> {
         let mut record = self.record_after(draft, address, rules);
         record.addresses.truncate(1);
         record.openings = self.openings_of_works().collect();
-        let patch = Patch { record: Edit::Set(record), ..service_patch::empty(draft.service) };
+        let patch =
+            PlannedPatch { record: Edit::Set(record), ..service_patch::empty(draft.service) };
         add(draft, "service/finish", patch, left, Reason::AddressReplaced);
     }
 
@@ -116,7 +117,7 @@ impl Writes<'_> {
             return;
         }
         let record = self.record_before(draft, address);
-        let patch = Patch {
+        let patch = PlannedPatch {
             finalizer: service_patch::finalizer(draft.service),
             record: service_patch::record(draft.service, &record),
             ..self.identity(draft)
@@ -148,7 +149,7 @@ impl Writes<'_> {
             | IntentState::Done(_) => {}
         }
         let intent = service_patch::intent(draft.service, draft.planner.now);
-        let patch = Patch {
+        let patch = PlannedPatch {
             finalizer: service_patch::finalizer(draft.service),
             intent: Edit::Set(intent.clone()),
             ..service_patch::empty(draft.service)
@@ -172,7 +173,7 @@ impl Writes<'_> {
         let (step, id, resolved) = draft.builder.associate(action, &after, reason);
         let mut address = Address { id, resolved, ready: After::from([step]) };
         let record = self.record_before(draft, &address);
-        let patch = Patch {
+        let patch = PlannedPatch {
             verdict: service_patch::verdict(draft.service, true),
             intent: Edit::Remove,
             record: Edit::Set(record),
@@ -186,18 +187,18 @@ impl Writes<'_> {
     }
 
     /// In a plan that does not touch CloudStack the last write is also the first.
-    fn first_write(&self, draft: &Draft<'_, '_>) -> Patch {
+    fn first_write(&self, draft: &Draft<'_, '_>) -> PlannedPatch {
         if self.target.held().is_none() || draft.builder.touches_cloud() {
             return service_patch::empty(draft.service);
         }
-        Patch { finalizer: service_patch::finalizer(draft.service), ..self.identity(draft) }
+        PlannedPatch { finalizer: service_patch::finalizer(draft.service), ..self.identity(draft) }
     }
 
     /// The verdict, and the end of an intent that is answered.
-    fn identity(&self, draft: &Draft<'_, '_>) -> Patch {
+    fn identity(&self, draft: &Draft<'_, '_>) -> PlannedPatch {
         let ours = matches!(self.target, Target::Held { address: _, ours: true } | Target::New(_));
         let answered = !matches!(draft.standing.intent, IntentState::None | IntentState::Open(_));
-        Patch {
+        PlannedPatch {
             verdict: service_patch::verdict(draft.service, ours),
             intent: if answered { Edit::Remove } else { Edit::Keep },
             ..service_patch::empty(draft.service)
@@ -344,7 +345,7 @@ pub(super) fn release_leftover(draft: &mut Draft<'_, '_>, id: &PublicIpId) -> cr
 pub(super) fn add(
     draft: &mut Draft<'_, '_>,
     name: &str,
-    patch: Patch,
+    patch: PlannedPatch,
     after: &After,
     reason: Reason,
 ) -> Option<crate::plan::StepId> {
@@ -357,9 +358,9 @@ pub(super) fn add(
 }
 
 /// Where no records are kept, only the finalizer and the status are written.
-fn without_records(draft: &Draft<'_, '_>, patch: Patch) -> Patch {
+fn without_records(draft: &Draft<'_, '_>, patch: PlannedPatch) -> PlannedPatch {
     if draft.keeps_records() {
         return patch;
     }
-    Patch { verdict: Edit::Keep, intent: Edit::Keep, record: Edit::Keep, ..patch }
+    PlannedPatch { verdict: Edit::Keep, intent: Edit::Keep, record: Edit::Keep, ..patch }
 }
