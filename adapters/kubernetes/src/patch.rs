@@ -121,7 +121,7 @@ pub fn ingress(draft: &IngressDraft<ResolvedAddress>) -> Vec<Ingress> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use ccm_core::ids::{PublicIpId, ServiceKey};
+    use ccm_core::ids::{LoadBalancerRuleId, PublicIpId, ServiceKey};
     use ccm_core::model::record::{Intent, members_digest};
     use ccm_core::model::service::{Port, Transport};
     use ccm_core::plan::action::{AddressDraft, IpMode, MemberDraft, RecordDraft};
