@@ -286,3 +286,124 @@ impl Work {
 pub(crate) fn success() -> Value {
     json!({"success": true})
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Lab, rule_params, text};
+
+    #[test]
+    fn a_job_is_pending_until_its_time_is_over() {
+        let mut lab = Lab::slow(3);
+        let address = lab.address("203.0.113.2");
+        let params = rule_params(&address, "80", &[]);
+        let accepted = lab.ask("createLoadBalancerRule", &params);
+        let job = text(&accepted["jobid"]);
+        let pending = lab.ask("queryAsyncJobResult", &[("jobid", &job)]);
+        assert_eq!(pending["jobstatus"], 0);
+        assert_eq!(pending["managementservername"], "ms1");
+        assert!(pending.get("jobresult").is_none() && pending.get("completed").is_none());
+        assert_eq!(lab.rows("listAsyncJobs", &[]).len(), 1);
+        assert!(lab.simulator.next_event().is_some());
+        lab.wait(3);
+        let done = lab.ask("queryAsyncJobResult", &[("jobid", &job)]);
+        assert_eq!(done["jobstatus"], 1);
+        assert_eq!(done["jobinstancetype"], "FirewallRule");
+        assert_eq!(done["jobinstanceid"], accepted["id"]);
+        assert_eq!(done["completed"], "2026-12-01T20:00:03+0000");
+        assert!(done.get("managementserverid").is_none());
+        assert_eq!(lab.rows("listAsyncJobs", &[]).len(), 0);
+    }
+
+    #[test]
+    fn jobs_are_visible_to_their_account_only() {
+        let mut lab = Lab::new();
+        let address = lab.address("203.0.113.2");
+        let accepted = lab.ask("createLoadBalancerRule", &rule_params(&address, "80", &[]));
+        let job = text(&accepted["jobid"]);
+        let refused = lab
+            .by("other")
+            .refused("queryAsyncJobResult", &[("jobid", &job)]);
+        assert_eq!((refused.code, refused.class), (531, Some(4365)));
+    }
+
+    #[test]
+    fn jobs_are_found_by_their_object_from_4_22_1_on() {
+        let by_object = |release: &str| {
+            let mut lab = Lab::on(release);
+            let rule = lab.rule("80", &[]);
+            let params = [
+                ("resourceid", rule.as_str()),
+                ("resourcetype", "FirewallRule"),
+            ];
+            let response = lab
+                .simulator
+                .call("prod", "queryAsyncJobResult", &params, lab.now);
+            response.status
+        };
+        assert_eq!(by_object("4.22.1"), 200);
+        assert_eq!(by_object("4.22.0"), 431);
+    }
+
+    #[test]
+    fn a_job_id_of_the_caller_is_used_once_and_objects_are_made_before_it_is_checked() {
+        let mut lab = Lab::new();
+        let address = lab.address("203.0.113.2");
+        let id = "357affd4-2cb4-4adc-96fc-33dd2a53caae";
+        let with =
+            |port: &'static str, id: &'static str| [("publicport", port), ("customjobid", id)];
+        let first = rule_params(&address, "80", &with("80", id));
+        assert_eq!(lab.ask("createLoadBalancerRule", &first)["jobid"], id);
+        let again = rule_params(&address, "81", &with("81", id));
+        assert_eq!(lab.refused("createLoadBalancerRule", &again).code, 530);
+        let upper = rule_params(
+            &address,
+            "82",
+            &with("82", "357AFFD4-2CB4-4ADC-96FC-33DD2A53CAAE"),
+        );
+        assert_eq!(lab.refused("createLoadBalancerRule", &upper).code, 431);
+        assert_eq!(
+            lab.column("listLoadBalancerRules", &[], "publicport"),
+            ["80", "81", "82"]
+        );
+        // A request that was refused before leaves the id free.
+        let other = "457affd4-2cb4-4adc-96fc-33dd2a53caae";
+        let taken = rule_params(&address, "80", &with("80", other));
+        assert_eq!(lab.refused("createLoadBalancerRule", &taken).code, 537);
+        assert_eq!(
+            lab.refused("queryAsyncJobResult", &[("jobid", other)]).code,
+            431
+        );
+        let good = rule_params(&address, "90", &with("90", other));
+        assert_eq!(lab.ask("createLoadBalancerRule", &good)["jobid"], other);
+    }
+
+    #[test]
+    fn jobs_overlap_and_end_in_the_order_of_their_ends() {
+        let mut lab = Lab::slow(5);
+        let one = lab.rule("80", &[]);
+        let two = lab.rule("81", &[]);
+        lab.wait(10);
+        let vm = lab.id("listVirtualMachines", "node-1");
+        for rule in [&one, &two] {
+            let params = [("id", rule.as_str()), ("virtualmachineids", vm.as_str())];
+            lab.ask("assignToLoadBalancerRule", &params);
+            lab.wait(1);
+        }
+        assert_eq!(lab.rows("listAsyncJobs", &[]).len(), 2);
+        lab.wait(3);
+        assert_eq!(lab.listed_rule(&one)["state"], "Active");
+        assert_eq!(lab.listed_rule(&two)["state"], "Add");
+        lab.wait(1);
+        assert_eq!(lab.listed_rule(&two)["state"], "Active");
+    }
+
+    #[test]
+    fn time_never_goes_back() {
+        let mut lab = Lab::slow(5);
+        lab.wait(60);
+        let rule = lab.rule("80", &[]);
+        lab.now = "2020-01-01T00:00:00Z".parse().unwrap();
+        assert_eq!(lab.listed_rule(&rule)["publicport"], "80");
+        assert!(lab.simulator.next_event().is_none());
+    }
+}

@@ -180,7 +180,10 @@ impl TagFilter {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::testing::Lab;
 
     #[test]
     fn keyword_is_a_substring_with_live_wildcards() {
@@ -190,5 +193,119 @@ mod tests {
         assert!(contains("node-1", "E-1"));
         assert!(!contains("node-1", "node-2"));
         assert!(!contains("node", "node_"));
+    }
+
+    #[test]
+    fn pages_follow_cloudstacks_table() {
+        let mut lab = Lab::new();
+        let all = lab.column("listNetworks", &[], "name");
+        assert_eq!(all, ["nolb", "bare", "allow", "tier", "idle", "iso"]);
+        let mut page =
+            |params: &[(&str, &str)]| lab.column("listNetworks", params, "name").join(" ");
+        assert_eq!(page(&[("page", "2"), ("pagesize", "2")]), "allow tier");
+        assert_eq!(page(&[("page", "0"), ("pagesize", "2")]), "nolb bare");
+        assert_eq!(page(&[("pagesize", "-1")]), all.join(" "));
+        let beyond = lab.ask("listNetworks", &[("page", "9"), ("pagesize", "2")]);
+        assert_eq!(beyond, json!({"count": 6}));
+        let counted = lab.ask("listNetworks", &[("retrieveonlyresourcecount", "true")]);
+        assert_eq!(counted, json!({"count": 6}));
+        let nothing = lab.ask("listNetworks", &[("keyword", "nowhere")]);
+        assert_eq!(nothing, json!({}));
+    }
+
+    #[test]
+    fn inconsistent_pages_are_refused() {
+        let mut lab = Lab::new();
+        let mut class = |params: &[(&str, &str)]| lab.refused("listZones", params).class;
+        assert_eq!(class(&[("page", "1")]), Some(9999));
+        assert_eq!(class(&[("pagesize", "2")]), Some(9999));
+        assert_eq!(class(&[("page", "1"), ("pagesize", "-1")]), Some(4350));
+        assert_eq!(class(&[("page", "1"), ("pagesize", "501")]), Some(4350));
+    }
+
+    #[test]
+    fn lists_are_cut_at_the_limit_while_count_tells_the_truth() {
+        let mut lab = Lab::new();
+        lab.simulator.cloud.page_limit = 4;
+        let body = lab.ask("listNetworks", &[]);
+        assert_eq!(body["count"], 6);
+        assert_eq!(body["network"].as_array().unwrap().len(), 4);
+        assert_eq!(lab.rows("listNetworks", &[("pagesize", "-1")]).len(), 6);
+    }
+
+    #[test]
+    fn objects_of_projects_need_the_project_even_by_id() {
+        let mut lab = Lab::new();
+        let vm = lab.id("listVirtualMachines", "pnode-1");
+        let project = lab.id("listProjects", "web");
+        let mut found = |params: &[(&str, &str)]| {
+            let mut all = vec![("id", vm.as_str())];
+            all.extend(params);
+            lab.rows("listVirtualMachines", &all).len()
+        };
+        assert_eq!(found(&[]), 0);
+        assert_eq!(found(&[("listall", "true")]), 0);
+        assert_eq!(found(&[("projectid", &project)]), 1);
+        assert_eq!(found(&[("projectid", "-1")]), 1);
+        let own = lab.rows(
+            "listVirtualMachines",
+            &[("projectid", "-1"), ("listall", "true")],
+        );
+        assert_eq!(own.len(), 4);
+    }
+
+    #[test]
+    fn projects_of_others_do_not_exist_for_a_caller() {
+        let mut lab = Lab::new();
+        let project = lab.id("listProjects", "web");
+        let refused = lab
+            .by("other")
+            .refused("listNetworks", &[("projectid", &project)]);
+        assert_eq!(
+            (refused.code, refused.root.as_str()),
+            (432, "errorresponse")
+        );
+        assert!(
+            refused.text.contains(&format!("in project [{project}]")),
+            "{}",
+            refused.text
+        );
+    }
+
+    #[test]
+    fn tag_pairs_are_alternatives() {
+        let mut lab = Lab::new();
+        let rule = lab.rule("80", &[]);
+        lab.rule("81", &[]);
+        let tag = [
+            ("resourcetype", "loadbalancer"),
+            ("resourceids", &*rule),
+            ("tags[0].key", "Owner"),
+            ("tags[0].value", "Me"),
+        ];
+        lab.run("createTags", &tag);
+        let mut found = |params: &[(&str, &str)]| lab.rows("listLoadBalancerRules", params).len();
+        assert_eq!(
+            found(&[("tags[0].key", "owner"), ("tags[0].value", "me")]),
+            1
+        );
+        assert_eq!(
+            found(&[
+                ("tags[0].key", "x"),
+                ("tags[0].value", "y"),
+                ("tags[3].key", "owner"),
+                ("tags[3].value", "me")
+            ]),
+            1
+        );
+        assert_eq!(
+            found(&[("tags[0].key", "owner"), ("tags[0].value", "you")]),
+            0
+        );
+        assert_eq!(
+            lab.refused("listLoadBalancerRules", &[("tags[0].key", "owner")])
+                .text,
+            "No value is passed in for key owner"
+        );
     }
 }

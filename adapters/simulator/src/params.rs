@@ -233,3 +233,107 @@ fn resolve_one(
         ))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Lab;
+
+    const NOBODY: &str = "11111111-2222-3333-4444-555555555555";
+
+    #[test]
+    fn missing_and_empty_required_parameters_are_named_one_at_a_time() {
+        let mut lab = Lab::new();
+        let missing = lab.refused("createLoadBalancerRule", &[]);
+        assert_eq!((missing.code, missing.class), (431, Some(9999)));
+        assert_eq!(
+            missing.text,
+            "Unable to execute API command createloadbalancerrule due to missing parameter algorithm"
+        );
+        assert_eq!(missing.root, "createloadbalancerruleresponse");
+        let empty = lab.refused("createLoadBalancerRule", &[("algorithm", "")]);
+        assert_eq!((empty.code, empty.class), (431, Some(4350)));
+        assert_eq!(empty.text, "Invalid value provided for API arg: algorithm");
+    }
+
+    #[test]
+    fn unknown_ids_fail_with_the_request() {
+        let mut lab = Lab::new();
+        for command in [
+            "listNetworks",
+            "listPublicIpAddresses",
+            "deleteLoadBalancerRule",
+            "updateNetworkACLItem",
+        ] {
+            let refused = lab.refused(command, &[("id", NOBODY)]);
+            assert_eq!((refused.code, refused.class), (431, Some(9999)));
+            assert!(
+                refused.text.contains("entity does not exist"),
+                "{}",
+                refused.text
+            );
+        }
+        assert_eq!(lab.refused("listNetworks", &[("id", "foo")]).code, 431);
+    }
+
+    #[test]
+    fn odd_ids_drop_out_of_parameters_that_are_newer_than_the_api() {
+        let mut lab = Lab::new();
+        let address = lab.address("203.0.113.2");
+        lab.open(&address, "80", "10.0.0.0/8");
+        assert_eq!(
+            lab.rows("listFirewallRules", &[("networkid", "foo")]).len(),
+            1
+        );
+        assert_eq!(lab.rows("listVirtualMachines", &[("ids", "foo")]).len(), 0);
+        assert_eq!(
+            lab.refused("listVirtualMachines", &[("ids", NOBODY)]).code,
+            431
+        );
+    }
+
+    #[test]
+    fn names_are_in_any_letter_case_and_only_true_is_true() {
+        let mut lab = Lab::new();
+        let network = lab.id("listNetworks", "iso");
+        assert_eq!(
+            lab.rows("listNetworks", &[("ID", &network), ("forVpc", "1")])
+                .len(),
+            1
+        );
+        assert_eq!(
+            lab.rows("listNetworks", &[("id", &network), ("forvpc", "True")])
+                .len(),
+            0
+        );
+    }
+
+    #[test]
+    fn control_characters_long_values_and_bad_maps_are_refused() {
+        let mut lab = Lab::new();
+        let long = "x".repeat(256);
+        assert_eq!(
+            lab.refused("listVirtualMachines", &[("name", &long)]).code,
+            431
+        );
+        assert_eq!(
+            lab.refused("listVirtualMachines", &[("name", "a\tb")]).code,
+            431
+        );
+        assert_eq!(
+            lab.rows("listVirtualMachines", &[("name", "a\nb")]).len(),
+            0
+        );
+        assert_eq!(lab.refused("listTags", &[("tags[x].key", "a")]).code, 430);
+        assert_eq!(lab.refused("listTags", &[("tags[0]key", "a")]).code, 430);
+        assert_eq!(
+            lab.refused("listNetworks", &[("page", "x"), ("pagesize", "1")])
+                .code,
+            431
+        );
+    }
+
+    #[test]
+    fn unknown_parameters_are_ignored() {
+        assert_eq!(Lab::new().rows("listZones", &[("colour", "blue")]).len(), 1);
+    }
+}

@@ -266,6 +266,9 @@ impl Simulator {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
+    use crate::message::{Method, Request};
     use crate::testing::{Lab, text};
 
     #[test]
@@ -290,5 +293,181 @@ mod tests {
         assert_eq!(lab.rows("listPublicIpAddresses", &[("id", &id)]).len(), 0);
         assert_eq!(lab.simulator.calls().iter().filter(|call| call.mutates).count(), 7);
         assert_eq!(lab.simulator.next_event(), None);
+    }
+
+    #[test]
+    fn the_same_seed_and_requests_give_the_same_bytes() {
+        let transcript = || {
+            let mut lab = Lab::slow(1);
+            let rule = lab.rule("80", &[]);
+            lab.assign(&rule, &["node-1"]);
+            let list = lab
+                .simulator
+                .call("prod", "listLoadBalancerRules", &[], lab.now);
+            (rule, list.body)
+        };
+        assert_eq!(transcript(), transcript());
+    }
+
+    #[test]
+    fn checks_run_in_cloudstacks_order() {
+        let mut lab = Lab::new();
+        let mut ask = |params: &[(&str, &str)]| {
+            let params = params
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            let request = Request {
+                method: Method::Get,
+                params: params.collect(),
+            };
+            let response = lab.simulator.handle(&request, lab.now);
+            let body: Value = serde_json::from_str(&response.body).unwrap();
+            let root = body.as_object().unwrap().keys().next().unwrap().clone();
+            (response.status, root)
+        };
+        let json = ("response", "json");
+        let key = ("apiKey", "AKprod");
+        let wrong = ("signature", "d3Jvbmc=");
+        assert_eq!(ask(&[json]), (401, "null".to_owned()));
+        assert_eq!(
+            ask(&[json, ("command", "")]),
+            (401, "errorresponse".to_owned())
+        );
+        assert_eq!(
+            ask(&[json, ("command", "listzones"), key, wrong]),
+            (401, "errorresponse".to_owned())
+        );
+        assert_eq!(
+            ask(&[json, ("command", "listZones")]),
+            (401, "listzonesresponse".to_owned())
+        );
+        assert_eq!(
+            ask(&[json, ("command", "listZones"), key, wrong]),
+            (401, "listzonesresponse".to_owned())
+        );
+        // The role is looked at before the signature.
+        assert_eq!(
+            ask(&[json, ("command", "listHosts"), key, wrong]),
+            (432, "errorresponse".to_owned())
+        );
+        let good = ("signature", "kqw4XCw1MNb8tfQKTvw8f1JmKyM=");
+        assert_eq!(ask(&[json, ("command", "listZones"), key, good]).0, 200);
+    }
+
+    #[test]
+    fn forbidden_commands_are_refused_before_their_parameters() {
+        let mut lab = Lab::new();
+        for command in [
+            "listManagementServers",
+            "listManagementServersMetrics",
+            "addResourceDetail",
+        ] {
+            let refused = lab.refused(command, &[]);
+            assert_eq!((refused.code, refused.class), (432, Some(9999)));
+            assert_eq!(
+                refused.text,
+                format!(
+                    "The API [{command}] does not exist or is not available for the account prod."
+                )
+            );
+        }
+        let refused = lab.refused("createLBStickinessPolicy", &[]);
+        assert_eq!(
+            (refused.code, refused.class, refused.root.as_str()),
+            (401, None, "errorresponse")
+        );
+    }
+
+    #[test]
+    fn the_project_role_allows_what_a_cluster_in_a_project_needs() {
+        let mut lab = Lab::new();
+        let project = lab.id("listProjects", "web");
+        let params = [("projectid", project.as_str())];
+        lab.by("kubeadmin");
+        for command in [
+            "listVirtualMachines",
+            "listNetworks",
+            "listPublicIpAddresses",
+            "listLoadBalancerRules",
+            "listNetworkACLs",
+        ] {
+            lab.ask(command, &params);
+        }
+        assert_eq!(lab.rows("listVirtualMachines", &[]).len(), 0);
+        for command in [
+            "listZones",
+            "listCapabilities",
+            "listVPCs",
+            "listNetworkACLLists",
+            "updateNetworkACLItem",
+            "createTags",
+            "deleteTags",
+            "listTags",
+            "listApis",
+            "listProjects",
+            "listAsyncJobs",
+        ] {
+            assert_eq!(lab.refused(command, &[]).code, 432, "{command}");
+        }
+    }
+
+    #[test]
+    fn xml_carries_the_version_for_everybody_but_in_errors() {
+        let mut lab = Lab::on("4.22.0.0");
+        let request = |command: &str| Request {
+            method: Method::Get,
+            params: vec![("command".to_owned(), command.to_owned())],
+        };
+        let error = lab.simulator.handle(&request("listNetworks"), lab.now);
+        assert_eq!(error.header("content-type"), Some("text/xml;charset=utf-8"));
+        assert!(
+            error.body.contains("<errorcode>401</errorcode>"),
+            "{}",
+            error.body
+        );
+        assert!(!error.body.contains("cloud-stack-version"));
+        let old = Lab::on("4.20.0.0")
+            .simulator
+            .handle(&request("listNetworks"), lab.now);
+        assert!(
+            old.body
+                .contains("<listnetworksresponse cloud-stack-version=\"4.20.0.0\">")
+        );
+    }
+
+    #[test]
+    fn errors_repeat_their_text_in_a_header() {
+        let mut lab = Lab::new();
+        let response = lab.simulator.call("prod", "createTags", &[], lab.now);
+        let text = response.header("X-Description").unwrap();
+        assert!(response.body.contains(text));
+        assert_eq!(
+            response.header("Content-Type"),
+            Some("application/json;charset=utf-8")
+        );
+    }
+
+    #[test]
+    fn the_log_names_accepted_calls_without_secrets() {
+        let mut lab = Lab::new();
+        let params = [
+            ("apiKey", "AKprod"),
+            ("signature", "x"),
+            ("response", "json"),
+            ("page", "1"),
+        ];
+        lab.simulator.call("prod", "listZones", &params, lab.now);
+        lab.simulator.call("prod", "listHosts", &[], lab.now);
+        lab.rule("80", &[]);
+        let calls = lab.simulator.calls();
+        assert_eq!(calls[0].params, [("page".to_owned(), "1".to_owned())]);
+        assert_eq!((calls[0].status, calls[0].mutates), (431, false));
+        assert!(calls.iter().all(|call| call.command != "listHosts"));
+        let changes: Vec<&str> = calls
+            .iter()
+            .filter(|call| call.mutates)
+            .map(|call| call.command)
+            .collect();
+        assert_eq!(changes, ["createLoadBalancerRule"]);
     }
 }

@@ -333,3 +333,259 @@ pub(crate) fn start(cloud: &mut Cloud, _: &Call, accepted: &Accepted) -> Result<
     let firewall = row.and_then(|row| row.firewall);
     Ok(Work::RuleCreated { firewall, result })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use crate::testing::{Lab, rule_params, text};
+
+    #[test]
+    fn a_new_rule_is_in_state_add_and_shown_as_given() {
+        let mut lab = Lab::new();
+        let rule = lab.rule(
+            "80",
+            &[
+                ("protocol", " TCP"),
+                ("algorithm", "RoundRobin"),
+                ("description", "why"),
+            ],
+        );
+        let listed = lab.listed_rule(&rule);
+        assert_eq!(listed["state"], "Add");
+        assert_eq!(listed["protocol"], "tcp");
+        assert_eq!(listed["algorithm"], "RoundRobin");
+        assert_eq!(listed["publicport"], "80");
+        assert_eq!(listed["description"], "why");
+        assert_eq!(listed.get("cidrlist"), None);
+        let bare = lab.rule("81", &[("protocol", "ABSENT")]);
+        assert_eq!(lab.listed_rule(&bare).get("protocol"), None);
+    }
+
+    #[test]
+    fn cidrs_are_kept_with_blanks_between_and_cut_without_a_word() {
+        let mut lab = Lab::new();
+        let mut cidrs = |port: &str, list: &str| {
+            let rule = lab.rule(port, &[("cidrlist", list)]);
+            lab.listed_rule(&rule)["cidrlist"].clone()
+        };
+        assert_eq!(
+            cidrs("80", "10.0.0.1/8, 192.0.2.7,2001:db8::/32"),
+            "10.0.0.1/8 192.0.2.7 2001:db8::/32"
+        );
+        assert_eq!(cidrs("81", ""), "");
+        let many: Vec<String> = (0..30).map(|net| format!("10.{net}.0.0/16")).collect();
+        assert_eq!(text(&cidrs("82", &many.join(","))).len(), 255);
+    }
+
+    #[test]
+    fn bad_values_are_refused_with_the_request() {
+        let mut lab = Lab::new();
+        let address = lab.address("203.0.113.2");
+        for (name, value, cause) in [
+            ("algorithm", "random", "Invalid algorithm: random"),
+            ("cidrlist", "10.0.0.0/33", "CIDR [10.0.0.0/33] is invalid."),
+            (
+                "publicport",
+                "65536",
+                "publicPort is an invalid value: 65536",
+            ),
+            ("privateport", "-1", "privatePort is an invalid value: -1"),
+            (
+                "protocol",
+                "sctp",
+                "protocol sctp is not in valid protocols [tcp, udp, tcp-proxy, ssl]",
+            ),
+            (
+                "protocol",
+                "udp",
+                "LB service provider cannot support this rule",
+            ),
+            (
+                "publicport",
+                "8081",
+                "LB service provider cannot support this rule",
+            ),
+        ] {
+            let refused = lab.refused(
+                "createLoadBalancerRule",
+                &rule_params(&address, "80", &[(name, value)]),
+            );
+            assert_eq!((refused.code, refused.class), (431, Some(9999)), "{name}");
+            assert_eq!(refused.text, cause);
+        }
+        assert_eq!(lab.rows("listLoadBalancerRules", &[]).len(), 0);
+    }
+
+    #[test]
+    fn where_no_router_serves_udp_and_the_statistics_port_pass() {
+        let mut lab = Lab::new();
+        let network = lab.id("listNetworks", "idle");
+        let address = lab.run("associateIpAddress", &[("networkid", &network)]);
+        let id = text(&address["ipaddress"]["id"]);
+        lab.rule_on(&id, "5353", &[("protocol", "udp")]);
+        lab.rule_on(&id, "8081", &[]);
+    }
+
+    #[test]
+    fn ports_are_taken_whatever_the_protocol() {
+        let mut lab = Lab::new();
+        let address = lab.address("203.0.113.2");
+        let rule = lab.rule("80", &[]);
+        let params = rule_params(&address, "80", &[("protocol", "tcp-proxy")]);
+        let taken = lab.refused("createLoadBalancerRule", &params);
+        assert_eq!((taken.code, taken.class), (537, Some(9999)));
+        assert!(
+            taken.text.contains(&rule)
+                && taken
+                    .text
+                    .starts_with("The range specified, 80-80, conflicts")
+        );
+        let forwarded = lab.refused(
+            "createLoadBalancerRule",
+            &rule_params(&address, "2225", &[]),
+        );
+        assert!(
+            forwarded.text.contains(r#""purpose":"PortForwarding""#),
+            "{}",
+            forwarded.text
+        );
+        assert!(forwarded.text.ends_with("which has 2222-2230"));
+    }
+
+    #[test]
+    fn the_port_of_a_dying_rule_is_free() {
+        let mut lab = Lab::slow(5);
+        let rule = lab.rule("80", &[]);
+        lab.wait(5);
+        lab.ask("deleteLoadBalancerRule", &[("id", &rule)]);
+        assert_eq!(lab.listed_rule(&rule)["state"], "Deleting");
+        lab.rule("80", &[]);
+        assert_eq!(lab.rows("listLoadBalancerRules", &[]).len(), 1);
+    }
+
+    #[test]
+    fn port_53_of_a_source_nat_address_belongs_to_dns() {
+        let mut lab = Lab::new();
+        let address = lab.address("203.0.113.1");
+        assert_eq!(
+            lab.refused("createLoadBalancerRule", &rule_params(&address, "53", &[]))
+                .code,
+            431
+        );
+        lab.rule_on(&address, "8080", &[]);
+    }
+
+    #[test]
+    fn addresses_of_others_and_free_ones_are_refused() {
+        let mut lab = Lab::new();
+        let foreign = lab.address("203.0.113.4");
+        assert_eq!(
+            lab.refused("createLoadBalancerRule", &rule_params(&foreign, "80", &[]))
+                .code,
+            531
+        );
+        let free = lab.rows("listPublicIpAddresses", &[("state", "Free")]);
+        let free = text(&free[0]["id"]);
+        assert_eq!(
+            lab.refused("createLoadBalancerRule", &rule_params(&free, "80", &[]))
+                .code,
+            431
+        );
+    }
+
+    #[test]
+    fn the_firewall_is_opened_unless_a_rule_for_the_port_exists() {
+        let mut lab = Lab::new();
+        let address = lab.address("203.0.113.2");
+        lab.open(&address, "80", "10.0.0.0/8");
+        lab.rule("80", &[("openfirewall", "true")]);
+        lab.rule("81", &[("openfirewall", "ABSENT")]);
+        lab.rule("82", &[]);
+        let opened = lab.rows("listFirewallRules", &[]);
+        let seen: Vec<(Value, Value)> = opened
+            .iter()
+            .map(|row| (row["startport"].clone(), row["cidrlist"].clone()))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                (81.into(), "0.0.0.0/0".into()),
+                (80.into(), "10.0.0.0/8".into())
+            ]
+        );
+    }
+
+    #[test]
+    fn a_vpc_address_is_bound_by_its_first_rule_and_unbound_after_the_last() {
+        let mut lab = Lab::new();
+        let address = lab.address("203.0.113.3");
+        let tier = lab.id("listNetworks", "tier");
+        let bound = |lab: &mut Lab| {
+            let rows = lab.rows("listPublicIpAddresses", &[("id", &address)]);
+            rows[0].get("associatednetworkid").map(text)
+        };
+        let in_tier = [("networkid", tier.as_str()), ("openfirewall", "ABSENT")];
+        let one = lab.rule_on(&address, "80", &in_tier);
+        let two = lab.rule_on(&address, "81", &[("openfirewall", "ABSENT")]);
+        assert_eq!(bound(&mut lab), Some(tier.clone()));
+        lab.run("deleteLoadBalancerRule", &[("id", &one)]);
+        assert_eq!(bound(&mut lab), Some(tier));
+        lab.run("deleteLoadBalancerRule", &[("id", &two)]);
+        assert_eq!(bound(&mut lab), None);
+        assert_eq!(lab.rows("listFirewallRules", &[]).len(), 0);
+    }
+
+    #[test]
+    fn failures_leave_a_vpc_address_unbound() {
+        let mut lab = Lab::new();
+        let address = lab.address("203.0.113.3");
+        let tier = lab.id("listNetworks", "tier");
+        let nolb = lab.id("listNetworks", "nolb");
+        let iso = lab.id("listNetworks", "iso");
+        let mut cause = |more: &[(&str, &str)]| {
+            let refused = lab.refused("createLoadBalancerRule", &rule_params(&address, "80", more));
+            assert_eq!((refused.code, refused.class), (431, Some(9999)));
+            refused.text
+        };
+        assert!(cause(&[]).ends_with("is not associated with any Network"));
+        assert!(cause(&[("networkid", &iso)]).contains("is not assigned to the network"));
+        assert_eq!(
+            cause(&[("networkid", &nolb)]),
+            "LB service is not supported in specified network id"
+        );
+        assert!(
+            cause(&[("networkid", &tier), ("openfirewall", "true")])
+                .starts_with("Can't have openFirewall")
+        );
+        assert!(
+            cause(&[("networkid", &tier), ("algorithm", "x")]).starts_with("Invalid algorithm")
+        );
+        let rows = lab.rows("listPublicIpAddresses", &[("id", &address)]);
+        assert_eq!(rows[0].get("associatednetworkid"), None);
+    }
+
+    #[test]
+    fn another_network_than_that_of_the_address_is_ignored_before_4_22_1() {
+        let outcome = |release: &str| {
+            let mut lab = Lab::on(release);
+            let address = lab.address("203.0.113.2");
+            let idle = lab.id("listNetworks", "idle");
+            let params = rule_params(&address, "80", &[("networkid", &idle)]);
+            lab.simulator
+                .call("prod", "createLoadBalancerRule", &params, lab.now)
+                .status
+        };
+        assert_eq!((outcome("4.22.0"), outcome("4.22.1")), (200, 431));
+    }
+
+    #[test]
+    fn before_4_18_a_cidr_list_is_refused_and_shown_empty() {
+        let mut lab = Lab::on("4.17.2");
+        let address = lab.address("203.0.113.2");
+        let params = rule_params(&address, "80", &[("cidrlist", "10.0.0.0/8")]);
+        assert_eq!(lab.refused("createLoadBalancerRule", &params).code, 431);
+        let rule = lab.rule("80", &[]);
+        assert_eq!(lab.listed_rule(&rule)["cidrlist"], "");
+    }
+}

@@ -415,3 +415,221 @@ pub(crate) fn forget_all(cloud: &mut Cloud, address: Key<PublicIp>) {
         finish_delete(cloud, key);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Lab, text};
+
+    #[test]
+    fn a_rule_is_shown_with_numbers_and_sorted_sources() {
+        let mut lab = Lab::new();
+        let address = lab.address("203.0.113.2");
+        let params = [
+            ("ipaddressid", address.as_str()),
+            ("protocol", "TCP"),
+            ("startport", "80"),
+            ("cidrlist", "192.0.2.0/24,10.0.0.1/8"),
+        ];
+        let rule = lab.run("createFirewallRule", &params)["firewallrule"].clone();
+        assert_eq!(rule["protocol"], "tcp");
+        assert_eq!(
+            (&rule["startport"], &rule["endport"]),
+            (&80.into(), &80.into())
+        );
+        assert_eq!(rule["cidrlist"], "10.0.0.1/8,192.0.2.0/24");
+        assert_eq!(rule["state"], "Active");
+        assert_eq!(rule["destcidrlist"], "");
+        let everywhere = [
+            ("ipaddressid", address.as_str()),
+            ("protocol", "udp"),
+            ("cidrlist", ""),
+        ];
+        let rule = lab.run("createFirewallRule", &everywhere)["firewallrule"].clone();
+        assert_eq!(rule["cidrlist"], "0.0.0.0/0");
+        assert_eq!(rule.get("startport"), None);
+        assert_eq!(
+            lab.column("listFirewallRules", &[], "protocol"),
+            ["udp", "tcp"]
+        );
+    }
+
+    #[test]
+    fn conflicts_are_overlapping_ports_with_one_cidr_in_common_as_text() {
+        let mut lab = Lab::new();
+        let address = lab.address("203.0.113.2");
+        lab.open(&address, "80", "10.0.0.0/8");
+        let params = |first: &'static str, last: &'static str, cidrs: &'static str| {
+            vec![
+                ("protocol", "tcp"),
+                ("startport", first),
+                ("endport", last),
+                ("cidrlist", cidrs),
+            ]
+        };
+        let mut status = |given: Vec<(&str, &str)>| {
+            let mut params = vec![("ipaddressid", address.as_str())];
+            params.extend(given);
+            let response = lab
+                .simulator
+                .call("prod", "createFirewallRule", &params, lab.now);
+            response.status
+        };
+        assert_eq!(status(params("80", "80", "10.0.0.0/8")), 537);
+        assert_eq!(status(params("70", "90", "192.0.2.0/24,10.0.0.0/8")), 537);
+        assert_eq!(status(params("80", "80", "10.1.0.0/16")), 200);
+        assert_eq!(status(params("81", "81", "10.0.0.0/8")), 200);
+        assert_eq!(
+            status(vec![("protocol", "tcp"), ("cidrlist", "10.0.0.0/8")]),
+            200
+        );
+        assert_eq!(
+            status(vec![("protocol", "tcp"), ("cidrlist", "10.0.0.0/8")]),
+            537
+        );
+        assert_eq!(status(vec![("protocol", "icmp")]), 200);
+        assert_eq!(status(vec![("protocol", "icmp")]), 431);
+    }
+
+    #[test]
+    fn bad_values_are_refused_with_the_request() {
+        let mut lab = Lab::new();
+        let address = lab.address("203.0.113.2");
+        for (params, code, cause) in [
+            (
+                vec![("protocol", "all")],
+                431,
+                "Protocol all is not supported in zone 1",
+            ),
+            (
+                vec![("protocol", "tcp"), ("startport", "2"), ("endport", "1")],
+                431,
+                "Start port can't be bigger than end port",
+            ),
+            (
+                vec![("protocol", "tcp"), ("startport", "65536")],
+                431,
+                "publicPort is an invalid value: 65536",
+            ),
+            (
+                vec![("protocol", "icmp"), ("startport", "1")],
+                431,
+                "Can't specify start/end port when protocol is ICMP",
+            ),
+            (
+                vec![("protocol", "tcp"), ("cidrlist", "10.0.0.0/8, 10.1.0.0/16")],
+                431,
+                "Source CIDRs formatting error  10.1.0.0/16",
+            ),
+            (
+                vec![("protocol", "tcp"), ("cidrlist", "10.1.2.3")],
+                431,
+                "Source CIDRs formatting error 10.1.2.3",
+            ),
+            (
+                vec![("protocol", "tcp"), ("cidrlist", "10.0.0.0/8,10.0.0.0/8")],
+                530,
+                "Internal error executing command, please contact your system administrator",
+            ),
+        ] {
+            let mut params = params;
+            params.push(("ipaddressid", &address));
+            let refused = lab.refused("createFirewallRule", &params);
+            assert_eq!((refused.code, refused.text.as_str()), (code, cause));
+        }
+        assert_eq!(lab.rows("listFirewallRules", &[]).len(), 0);
+    }
+
+    #[test]
+    fn others_are_refused_before_there_is_a_job() {
+        let mut lab = Lab::new();
+        let address = lab.address("203.0.113.2");
+        let rule = lab.open(&address, "80", "10.0.0.0/8");
+        lab.by("other");
+        assert_eq!(
+            lab.refused("deleteFirewallRule", &[("id", &rule)]).code,
+            531
+        );
+        let create = [("ipaddressid", address.as_str()), ("protocol", "tcp")];
+        assert_eq!(lab.refused("createFirewallRule", &create).code, 531);
+        assert_eq!(
+            lab.refused("listFirewallRules", &[("ipaddressid", &address)])
+                .code,
+            531
+        );
+        assert_eq!(lab.rows("listFirewallRules", &[]).len(), 0);
+    }
+
+    #[test]
+    fn updating_changes_nothing_and_deleting_twice_is_known_at_once() {
+        let mut lab = Lab::new();
+        let address = lab.address("203.0.113.2");
+        let rule = lab.open(&address, "80", "10.0.0.0/8");
+        let same = lab.run("updateFirewallRule", &[("id", &rule)]);
+        assert_eq!(text(&same["firewallrule"]["id"]), rule);
+        lab.run("deleteFirewallRule", &[("id", &rule)]);
+        let refused = lab.refused("deleteFirewallRule", &[("id", &rule)]);
+        assert_eq!((refused.code, refused.class), (431, Some(4350)));
+        assert!(
+            refused
+                .text
+                .starts_with("Unable to find firewall rule by ID=")
+        );
+    }
+
+    #[test]
+    fn a_rule_is_in_state_add_until_it_is_pushed() {
+        let mut lab = Lab::slow(5);
+        let address = lab.address("203.0.113.2");
+        lab.ask(
+            "createFirewallRule",
+            &[("ipaddressid", &address), ("protocol", "tcp")],
+        );
+        assert_eq!(lab.column("listFirewallRules", &[], "state"), ["Add"]);
+        lab.wait(5);
+        assert_eq!(lab.column("listFirewallRules", &[], "state"), ["Active"]);
+    }
+
+    #[test]
+    fn addresses_of_a_vpc_take_rules_if_its_offering_has_a_firewall() {
+        let mut lab = Lab::new();
+        let address = lab.address("203.0.113.3");
+        let create = [
+            ("ipaddressid", address.as_str()),
+            ("protocol", "tcp"),
+            ("startport", "80"),
+        ];
+        let refused = lab.refused("createFirewallRule", &create);
+        assert!(
+            refused
+                .text
+                .starts_with("Firewall service is not supported in VPC VPC {"),
+            "{}",
+            refused.text
+        );
+        assert_eq!(
+            lab.rows("listFirewallRules", &[("ipaddressid", &address)])
+                .len(),
+            0
+        );
+        let mut lab = Lab::with_vpc_firewall();
+        let address = lab.address("203.0.113.3");
+        let tier = lab.id("listNetworks", "tier");
+        let create = [
+            ("ipaddressid", address.as_str()),
+            ("protocol", "tcp"),
+            ("startport", "80"),
+        ];
+        let rule = lab.run("createFirewallRule", &create)["firewallrule"].clone();
+        assert!(rule.get("vpcid").is_some() && rule.get("networkid").is_none());
+        assert_eq!(
+            lab.rows("listFirewallRules", &[("networkid", &tier)]).len(),
+            0
+        );
+        // It keeps the address bound, even beyond its own end.
+        let balanced = lab.rule_on(&address, "80", &[("networkid", &tier)]);
+        lab.run("deleteLoadBalancerRule", &[("id", &balanced)]);
+        lab.run("deleteFirewallRule", &[("id", &text(&rule["id"]))]);
+        let listed = lab.rows("listPublicIpAddresses", &[("id", &address)]);
+        assert_eq!(listed[0]["associatednetworkid"], tier);
+    }
+}

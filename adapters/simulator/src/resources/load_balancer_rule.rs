@@ -390,3 +390,229 @@ fn forget(cloud: &mut Cloud, key: Key<LoadBalancerRule>) {
         cloud.rules.remove(key);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Lab, text};
+
+    #[test]
+    fn an_update_is_pushed_but_its_result_says_add() {
+        let mut lab = Lab::new();
+        let rule = lab.rule("80", &[]);
+        lab.assign(&rule, &["node-1"]);
+        let params = [
+            ("id", rule.as_str()),
+            ("name", "new"),
+            ("algorithm", "bogus"),
+            ("protocol", "tcp-proxy"),
+            ("cidrlist", "10.0.0.1/8,192.0.2.0/24"),
+        ];
+        let result = lab.run("updateLoadBalancerRule", &params);
+        assert_eq!(result["loadbalancer"]["state"], "Add");
+        let listed = lab.listed_rule(&rule);
+        assert_eq!(listed["state"], "Active");
+        assert_eq!(listed["algorithm"], "bogus");
+        assert_eq!(listed["protocol"], "tcp-proxy");
+        assert_eq!(listed["cidrlist"], "10.0.0.1/8,192.0.2.0/24");
+        lab.run("updateLoadBalancerRule", &[("id", &rule), ("cidrlist", "")]);
+        assert_eq!(lab.listed_rule(&rule)["cidrlist"], "");
+        // The same values again are no failure.
+        lab.run("updateLoadBalancerRule", &[("id", &rule), ("name", "new")]);
+    }
+
+    #[test]
+    fn one_bad_value_stores_nothing_of_an_update() {
+        let mut lab = Lab::new();
+        let rule = lab.rule("80", &[]);
+        for (name, value, cause) in [
+            (
+                "cidrlist",
+                "10.0.0.0/8, 172.16.0.0/12",
+                "Invalid CIDR list: 10.0.0.0/8, 172.16.0.0/12",
+            ),
+            ("cidrlist", "10.1.2.3", "Invalid CIDR list: 10.1.2.3"),
+            (
+                "cidrlist",
+                "2001:db8::/32",
+                "Invalid CIDR list: 2001:db8::/32",
+            ),
+            (
+                "protocol",
+                "TCP",
+                "protocol TCP is not in valid protocols [tcp, udp, tcp-proxy, ssl]",
+            ),
+        ] {
+            let params = [("id", rule.as_str()), ("name", "new"), (name, value)];
+            assert_eq!(
+                lab.fails("updateLoadBalancerRule", &params),
+                (431, cause.to_owned())
+            );
+        }
+        let params = [("id", rule.as_str()), ("name", "new"), ("protocol", "udp")];
+        let (code, cause) = lab.fails("updateLoadBalancerRule", &params);
+        assert!(
+            code == 431 && cause.ends_with("are not supported."),
+            "{cause}"
+        );
+        assert_eq!(lab.listed_rule(&rule)["name"], "web");
+    }
+
+    #[test]
+    fn an_update_of_nothing_fails() {
+        let mut lab = Lab::new();
+        let rule = lab.rule("80", &[]);
+        let (code, cause) = lab.fails(
+            "updateLoadBalancerRule",
+            &[("id", &rule), ("publicport", "81")],
+        );
+        assert!(
+            code == 530 && cause.starts_with("Failed to update load balancer rule: LoadBalancer {"),
+            "{cause}"
+        );
+    }
+
+    #[test]
+    fn a_rule_without_protocol_is_changed_although_the_update_fails_from_4_22_on() {
+        let mut lab = Lab::new();
+        let rule = lab.rule("80", &[("protocol", "ABSENT")]);
+        assert_eq!(
+            lab.fails("updateLoadBalancerRule", &[("id", &rule), ("name", "new")])
+                .0,
+            530
+        );
+        assert_eq!(lab.listed_rule(&rule)["name"], "new");
+        lab.run(
+            "updateLoadBalancerRule",
+            &[("id", &rule), ("protocol", "tcp")],
+        );
+        lab.run(
+            "updateLoadBalancerRule",
+            &[("id", &rule), ("name", "newer")],
+        );
+        let mut old = Lab::on("4.21.0");
+        let rule = old.rule("80", &[("protocol", "ABSENT")]);
+        old.run("updateLoadBalancerRule", &[("id", &rule), ("name", "new")]);
+    }
+
+    #[test]
+    fn up_to_4_21_updates_ignore_cidrs_and_push_another_algorithm_only() {
+        let mut lab = Lab::on("4.21.0");
+        let address = lab.address("203.0.113.2");
+        let rule = lab.rule("80", &[("cidrlist", "10.0.0.0/8")]);
+        lab.open(&address, "80", "0.0.0.0/0");
+        lab.assign(&rule, &["node-1"]);
+        let params = [
+            ("id", rule.as_str()),
+            ("name", "new"),
+            ("cidrlist", "192.0.2.0/24"),
+        ];
+        let result = lab.run("updateLoadBalancerRule", &params);
+        assert_eq!(result["loadbalancer"]["state"], "Active");
+        assert_eq!(lab.listed_rule(&rule)["cidrlist"], "10.0.0.0/8");
+        assert!(!lab.reach("192.0.2.1", "203.0.113.2", 80).accepted);
+    }
+
+    #[test]
+    fn deleting_twice_is_known_at_once_only_before_4_23() {
+        let mut lab = Lab::new();
+        let rule = lab.rule("80", &[]);
+        lab.run("deleteLoadBalancerRule", &[("id", &rule)]);
+        let (code, cause) = lab.fails("deleteLoadBalancerRule", &[("id", &rule)]);
+        assert!(
+            code == 431 && cause.starts_with("Unable to find load balancer rule: "),
+            "{cause}"
+        );
+        assert_eq!(lab.rows("listLoadBalancerRules", &[("id", &rule)]).len(), 0);
+        let refused = lab.refused("listLoadBalancerRuleInstances", &[("id", &rule)]);
+        assert_eq!((refused.code, refused.class), (530, Some(4250)));
+        let mut old = Lab::on("4.22.0");
+        let rule = old.rule("80", &[]);
+        old.run("deleteLoadBalancerRule", &[("id", &rule)]);
+        assert_eq!(
+            old.refused("deleteLoadBalancerRule", &[("id", &rule)]).code,
+            431
+        );
+    }
+
+    #[test]
+    fn the_automatic_firewall_rule_goes_with_its_rule_and_tags_stay() {
+        let mut lab = Lab::new();
+        let rule = lab.rule("80", &[("openfirewall", "true")]);
+        let tag = [
+            ("resourcetype", "LoadBalancer"),
+            ("resourceids", rule.as_str()),
+            ("tags[0].key", "a"),
+            ("tags[0].value", "b"),
+        ];
+        lab.run("createTags", &tag);
+        assert_eq!(lab.rows("listFirewallRules", &[]).len(), 1);
+        lab.run("deleteLoadBalancerRule", &[("id", &rule)]);
+        assert_eq!(lab.rows("listFirewallRules", &[]).len(), 0);
+        assert_eq!(lab.rows("listTags", &[]).len(), 1);
+    }
+
+    #[test]
+    fn rules_of_others_fail_in_the_job_with_530() {
+        let mut lab = Lab::new();
+        let rule = lab.rule("80", &[]);
+        lab.by("other");
+        assert_eq!(lab.rows("listLoadBalancerRules", &[("id", &rule)]).len(), 0);
+        assert_eq!(lab.fails("deleteLoadBalancerRule", &[("id", &rule)]).0, 530);
+        assert_eq!(
+            lab.fails("updateLoadBalancerRule", &[("id", &rule), ("name", "x")])
+                .0,
+            530
+        );
+        assert_eq!(
+            lab.refused("listLoadBalancerRuleInstances", &[("id", &rule)])
+                .code,
+            531
+        );
+    }
+
+    #[test]
+    fn lists_are_by_age_and_names_match_exactly_but_for_case() {
+        let mut lab = Lab::new();
+        lab.rule("81", &[("name", "Web-10")]);
+        lab.rule("80", &[("name", "web-1")]);
+        assert_eq!(
+            lab.column("listLoadBalancerRules", &[], "publicport"),
+            ["81", "80"]
+        );
+        assert_eq!(
+            lab.column("listLoadBalancerRules", &[("name", "WEB-1")], "name"),
+            ["web-1"]
+        );
+        assert_eq!(
+            lab.rows("listLoadBalancerRules", &[("keyword", "b-1")])
+                .len(),
+            2
+        );
+        let mut old = Lab::on("4.16.1");
+        old.rule("81", &[("name", "web-10")]);
+        assert_eq!(
+            old.rows("listLoadBalancerRules", &[("name", "web-1")])
+                .len(),
+            1
+        );
+    }
+
+    #[test]
+    fn the_filter_by_vm_finds_mappings_of_the_past_too() {
+        let mut lab = Lab::new();
+        let rule = lab.rule("80", &[]);
+        let vm = lab.id("listVirtualMachines", "node-1");
+        for _ in 0..2 {
+            lab.assign(&rule, &["node-1"]);
+            lab.run(
+                "removeFromLoadBalancerRule",
+                &[("id", &rule), ("virtualmachineids", &vm)],
+            );
+        }
+        let found = lab.rows("listLoadBalancerRules", &[("virtualmachineid", &vm)]);
+        assert_eq!(
+            found.iter().map(|row| text(&row["id"])).collect::<Vec<_>>(),
+            [rule.clone(), rule]
+        );
+    }
+}

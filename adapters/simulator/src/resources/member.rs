@@ -221,3 +221,171 @@ pub(crate) fn start_remove(
 pub(crate) fn finish_remove(cloud: &mut Cloud, rule: Key<LoadBalancerRule>) {
     push(cloud, rule);
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Lab, text};
+
+    fn members(lab: &mut Lab, rule: &str) -> Vec<String> {
+        let rows = lab.rows(
+            "listLoadBalancerRuleInstances",
+            &[("id", rule), ("lbvmips", "true")],
+        );
+        rows.iter()
+            .map(|row| {
+                let name = text(&row["loadbalancerruleinstance"]["name"]);
+                let addresses: Vec<String> = row["lbvmipaddresses"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(text)
+                    .collect();
+                format!("{name} {}", addresses.join(" "))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_vm_is_listed_while_its_assign_runs_and_the_rule_active_after() {
+        let mut lab = Lab::slow(5);
+        let rule = lab.rule("80", &[]);
+        let vm = lab.id("listVirtualMachines", "node-1");
+        lab.wait(5);
+        lab.ask(
+            "assignToLoadBalancerRule",
+            &[("id", &rule), ("virtualmachineids", &vm)],
+        );
+        assert_eq!(members(&mut lab, &rule), ["node-1 10.1.1.11"]);
+        assert_eq!(lab.listed_rule(&rule)["state"], "Add");
+        lab.wait(5);
+        assert_eq!(lab.listed_rule(&rule)["state"], "Active");
+        lab.ask(
+            "removeFromLoadBalancerRule",
+            &[("id", &rule), ("virtualmachineids", &vm)],
+        );
+        assert_eq!(members(&mut lab, &rule), ["node-1 10.1.1.11"]);
+        lab.wait(5);
+        assert_eq!(members(&mut lab, &rule), [""; 0]);
+        assert_eq!(lab.listed_rule(&rule)["state"], "Add");
+    }
+
+    #[test]
+    fn an_assign_fails_as_a_whole_and_says_why() {
+        let mut lab = Lab::new();
+        let rule = lab.rule("80", &[]);
+        lab.assign(&rule, &["node-1"]);
+        let id = |lab: &mut Lab, name: &str| lab.id("listVirtualMachines", name);
+        let (first, second) = (id(&mut lab, "node-1"), id(&mut lab, "node-2"));
+        let (tier, stranger) = (id(&mut lab, "tnode-1"), id(&mut lab, "stranger"));
+        let both = format!("{second},{first}");
+        let mut cause = |vms: &str| {
+            let (code, text) = lab.fails(
+                "assignToLoadBalancerRule",
+                &[("id", &rule), ("virtualmachineids", vms)],
+            );
+            assert_eq!(code, 530);
+            text.trim_start_matches("Failed to assign load balancer rule due to: ")
+                .to_owned()
+        };
+        assert_eq!(
+            cause(&both),
+            "VM 1 with 10.1.1.11 is already mapped to load balancer."
+        );
+        assert_eq!(
+            cause(&tier),
+            "VM with id specified cannot be added because it doesn't belong in the same network."
+        );
+        assert_eq!(
+            cause(&stranger),
+            "Caller does not have permission to operate with provided resource."
+        );
+        assert_eq!(members(&mut lab, &rule), ["node-1 10.1.1.11"]);
+        let (_, nothing) = lab.fails("assignToLoadBalancerRule", &[("id", &rule)]);
+        assert!(nothing.ends_with("Both instanceids and vmidipmap  can't be null"));
+        lab.run(
+            "assignToLoadBalancerRule",
+            &[("id", &rule), ("virtualmachineids", "")],
+        );
+        let twice = format!("{second},{second}");
+        lab.run(
+            "assignToLoadBalancerRule",
+            &[("id", &rule), ("virtualmachineids", &twice)],
+        );
+    }
+
+    #[test]
+    fn up_to_4_22_a_failed_assign_gives_no_reason() {
+        let mut lab = Lab::on("4.22.0");
+        let rule = lab.rule("80", &[]);
+        let vm = lab.id("listVirtualMachines", "tnode-1");
+        let failure = lab.fails(
+            "assignToLoadBalancerRule",
+            &[("id", &rule), ("virtualmachineids", &vm)],
+        );
+        assert_eq!(
+            failure,
+            (530, "Failed to assign load balancer rule".to_owned())
+        );
+    }
+
+    #[test]
+    fn one_vm_may_have_two_addresses() {
+        let mut lab = Lab::new();
+        let rule = lab.rule("80", &[]);
+        let vm = lab.id("listVirtualMachines", "node-2");
+        let params = [
+            ("id", rule.as_str()),
+            ("virtualmachineids", &vm),
+            ("vmidipmap[0].vmid", &vm),
+            ("vmidipmap[0].vmip", "10.1.1.112"),
+        ];
+        lab.run("assignToLoadBalancerRule", &params);
+        assert_eq!(members(&mut lab, &rule), ["node-2 10.1.1.12 10.1.1.112"]);
+        let one = [
+            ("id", rule.as_str()),
+            ("vmidipmap[0].vmid", &vm),
+            ("vmidipmap[0].vmip", "10.1.1.112"),
+        ];
+        lab.run("removeFromLoadBalancerRule", &one);
+        assert_eq!(members(&mut lab, &rule), ["node-2 10.1.1.12"]);
+        // The same pair again is an error that leaves the rule in state Add.
+        assert_eq!(lab.fails("removeFromLoadBalancerRule", &one).0, 431);
+        assert_eq!(lab.listed_rule(&rule)["state"], "Add");
+        let foreign = [
+            ("id", rule.as_str()),
+            ("vmidipmap[0].vmid", &vm),
+            ("vmidipmap[0].vmip", "10.1.1.250"),
+        ];
+        assert!(
+            lab.fails("assignToLoadBalancerRule", &foreign)
+                .1
+                .contains("does not belong to NIC in Network")
+        );
+    }
+
+    #[test]
+    fn removing_what_is_not_there_succeeds_by_id() {
+        let mut lab = Lab::new();
+        let rule = lab.rule("80", &[]);
+        let vm = lab.id("listVirtualMachines", "node-1");
+        lab.run(
+            "removeFromLoadBalancerRule",
+            &[("id", &rule), ("virtualmachineids", &vm)],
+        );
+        assert_eq!(
+            lab.fails("removeFromLoadBalancerRule", &[("id", &rule)]).0,
+            431
+        );
+        lab.assign(&rule, &["node-1"]);
+        assert_eq!(
+            lab.rows(
+                "listLoadBalancerRuleInstances",
+                &[("id", &rule), ("applied", "false")]
+            )
+            .len(),
+            0
+        );
+        let plain = lab.rows("listLoadBalancerRuleInstances", &[("id", &rule)]);
+        assert_eq!(plain[0]["name"], "node-1");
+    }
+}

@@ -438,3 +438,212 @@ pub(crate) fn finish_disassociate(cloud: &mut Cloud, address: Key<PublicIp>) {
     let id = row.id.clone();
     tag::forget(cloud, ResourceType::PublicIpAddress, &id);
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Lab, text};
+
+    #[test]
+    fn the_result_for_a_network_still_says_allocating_and_for_a_vpc_allocated() {
+        let mut lab = Lab::new();
+        let network = lab.id("listNetworks", "iso");
+        let vpc = lab.id("listVPCs", "vpc");
+        let in_network = lab.run("associateIpAddress", &[("networkid", &network)]);
+        assert_eq!(in_network["ipaddress"]["state"], "Allocating");
+        assert_eq!(in_network["ipaddress"]["associatednetworkname"], "iso");
+        assert_eq!(
+            in_network["ipaddress"]["allocated"],
+            "2026-12-01T20:00:00+0000"
+        );
+        let in_vpc = lab.run("associateIpAddress", &[("vpcid", &vpc)]);
+        assert_eq!(in_vpc["ipaddress"]["state"], "Allocated");
+        assert!(in_vpc["ipaddress"].get("associatednetworkid").is_none());
+        let id = text(&in_network["ipaddress"]["id"]);
+        let listed = lab.rows("listPublicIpAddresses", &[("id", &id)]);
+        assert_eq!(listed[0]["state"], "Allocated");
+    }
+
+    #[test]
+    fn an_address_is_invisible_by_default_until_it_is_allocated() {
+        let mut lab = Lab::slow(5);
+        let network = lab.id("listNetworks", "iso");
+        let id = text(&lab.ask("associateIpAddress", &[("networkid", &network)])["id"]);
+        assert_eq!(lab.rows("listPublicIpAddresses", &[("id", &id)]).len(), 0);
+        let all = lab.rows(
+            "listPublicIpAddresses",
+            &[("id", &id), ("allocatedonly", "false")],
+        );
+        assert_eq!(all[0]["state"], "Allocating");
+        lab.wait(5);
+        assert_eq!(lab.rows("listPublicIpAddresses", &[("id", &id)]).len(), 1);
+    }
+
+    #[test]
+    fn a_tier_alone_gets_no_address() {
+        let mut lab = Lab::new();
+        let tier = lab.id("listNetworks", "tier");
+        let (code, text) = lab.fails("associateIpAddress", &[("networkid", &tier)]);
+        assert_eq!(code, 431);
+        assert!(
+            text.starts_with("Can't assign ip to the network directly"),
+            "{text}"
+        );
+        assert_eq!(
+            lab.rows("listPublicIpAddresses", &[("state", "Free")])
+                .len(),
+            10
+        );
+    }
+
+    #[test]
+    fn the_first_address_of_an_idle_network_is_source_nat_and_may_be_released() {
+        let mut lab = Lab::new();
+        let network = lab.id("listNetworks", "idle");
+        let first = lab.run("associateIpAddress", &[("networkid", &network)]);
+        let second = lab.run("associateIpAddress", &[("networkid", &network)]);
+        assert_eq!(first["ipaddress"]["issourcenat"], true);
+        assert_eq!(second["ipaddress"]["issourcenat"], false);
+        let id = text(&first["ipaddress"]["id"]);
+        lab.run("disassociateIpAddress", &[("id", &id)]);
+        let busy = lab.address("203.0.113.1");
+        let (code, text) = lab.fails("disassociateIpAddress", &[("id", &busy)]);
+        assert_eq!(code, 530);
+        assert!(text.contains("source nat"), "{text}");
+    }
+
+    #[test]
+    fn the_limit_is_checked_with_the_request() {
+        let mut lab = Lab::new();
+        let network = lab.id("listNetworks", "iso");
+        for _ in 0..3 {
+            lab.run("associateIpAddress", &[("networkid", &network)]);
+        }
+        let refused = lab.refused("associateIpAddress", &[("networkid", &network)]);
+        assert_eq!((refused.code, refused.class), (532, Some(4280)));
+        assert_eq!(
+            refused.text,
+            "Maximum number of public IP addresses for account: prod has been exceeded."
+        );
+    }
+
+    #[test]
+    fn a_taken_unknown_or_malformed_address_is_no_capacity() {
+        let mut lab = Lab::new();
+        let network = lab.id("listNetworks", "iso");
+        for address in ["203.0.113.4", "192.0.2.1", "here"] {
+            let params = [("networkid", network.as_str()), ("ipaddress", address)];
+            let refused = lab.refused("associateIpAddress", &params);
+            assert_eq!((refused.code, refused.class), (533, Some(9999)));
+        }
+        let params = [
+            ("networkid", network.as_str()),
+            ("ipaddress", "203.0.113.15"),
+        ];
+        assert_eq!(
+            lab.run("associateIpAddress", &params)["ipaddress"]["ipaddress"],
+            "203.0.113.15"
+        );
+    }
+
+    #[test]
+    fn networks_of_others_are_refused_and_a_project_owns_what_its_network_gets() {
+        let mut lab = Lab::new();
+        let foreign = lab.id("listNetworks", "foreign");
+        let shop = lab.id("listNetworks", "shop");
+        assert_eq!(
+            lab.refused("associateIpAddress", &[("networkid", &foreign)])
+                .code,
+            531
+        );
+        let result = lab
+            .by("kubeadmin")
+            .run("associateIpAddress", &[("networkid", &shop)]);
+        assert_eq!(result["ipaddress"]["project"], "web");
+        assert!(result["ipaddress"].get("account").is_none());
+        assert_eq!(lab.refused("associateIpAddress", &[]).code, 431);
+    }
+
+    #[test]
+    fn a_release_takes_everything_with_it_but_the_uuid() {
+        let mut lab = Lab::new();
+        let id = lab.address("203.0.113.2");
+        let rule = lab.rule("80", &[("openfirewall", "true")]);
+        lab.run(
+            "createTags",
+            &[
+                ("resourcetype", "PublicIpAddress"),
+                ("resourceids", &id),
+                ("tags[0].key", "a"),
+                ("tags[0].value", "b"),
+            ],
+        );
+        assert_eq!(
+            lab.rows("listPublicIpAddresses", &[("id", &id)])[0]["hasrules"],
+            true
+        );
+        lab.run("disassociateIpAddress", &[("id", &id)]);
+        assert_eq!(
+            lab.rows("listLoadBalancerRules", &[("publicipid", &id)])
+                .len(),
+            0
+        );
+        assert_eq!(
+            lab.refused("listFirewallRules", &[("ipaddressid", &id)])
+                .code,
+            431
+        );
+        assert_eq!(lab.rows("listTags", &[]).len(), 0);
+        assert_eq!(lab.fails("deleteLoadBalancerRule", &[("id", &rule)]).0, 431);
+        let twice = lab.refused("disassociateIpAddress", &[("id", &id)]);
+        assert_eq!((twice.code, twice.class), (530, Some(4250)));
+        let foreign = lab.id("listNetworks", "foreign");
+        let params = [
+            ("networkid", foreign.as_str()),
+            ("ipaddress", "203.0.113.2"),
+        ];
+        let again = lab.by("other").run("associateIpAddress", &params);
+        assert_eq!(again["ipaddress"]["id"], id);
+        assert_eq!(again["ipaddress"]["hasrules"], false);
+    }
+
+    #[test]
+    fn a_slow_release_shows_the_address_with_its_job_and_takes_no_rules() {
+        let mut lab = Lab::slow(5);
+        let id = lab.address("203.0.113.2");
+        let job = lab.ask("disassociateIpAddress", &[("id", &id)])["jobid"].clone();
+        let listed = lab.rows("listPublicIpAddresses", &[("id", &id)]);
+        assert_eq!(listed[0]["state"], "Allocated");
+        assert_eq!(listed[0]["jobid"], job);
+        let params = crate::testing::rule_params(&id, "80", &[]);
+        assert_eq!(lab.refused("createLoadBalancerRule", &params).code, 431);
+    }
+
+    #[test]
+    fn addresses_of_others_fail_in_the_job() {
+        let mut lab = Lab::new();
+        let id = lab.address("203.0.113.4");
+        assert_eq!(lab.fails("disassociateIpAddress", &[("id", &id)]).0, 530);
+        assert_eq!(lab.rows("listPublicIpAddresses", &[("id", &id)]).len(), 0);
+    }
+
+    #[test]
+    fn states_are_listed_and_checked_from_4_22_1_on() {
+        let mut lab = Lab::new();
+        assert_eq!(
+            lab.rows("listPublicIpAddresses", &[("state", "Allocated,Free")])
+                .len(),
+            13
+        );
+        assert_eq!(
+            lab.refused("listPublicIpAddresses", &[("state", "bogus")])
+                .text,
+            "Invalid state: bogus"
+        );
+        assert_eq!(
+            Lab::on("4.22.0")
+                .rows("listPublicIpAddresses", &[("state", "bogus")])
+                .len(),
+            0
+        );
+    }
+}
