@@ -1,1 +1,3 @@
-//! Placeholder.
+//! The parts of the `cloudstack-ccm` program.
+
+pub mod config;

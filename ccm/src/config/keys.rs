@@ -1,0 +1,228 @@
+//! The settings: ONE table. A new setting is a line here and its reading in `mod.rs`.
+
+use std::fmt::{self, Write as _};
+
+use ccm_core::parse::nearest::nearest;
+
+/// A setting, as the table knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// Its key in the file.
+    pub key: &'static str,
+    /// Its key in the file of the `cs` tool, where that has another.
+    pub cs: Option<&'static str>,
+    /// Its environment variable.
+    pub env: &'static str,
+    /// Whether there is a flag `--<key>`. Secrets have none: everybody can read a command line.
+    pub flag: bool,
+    /// What its value is, as people read it.
+    pub value: &'static str,
+    /// What holds where it is not set, as people read it.
+    pub default: &'static str,
+    /// What it does, in one sentence.
+    pub doc: &'static str,
+}
+
+macro_rules! settings {
+    ($($name:ident = $key:literal, $cs:expr, $env:literal, $flag:literal, $value:literal, $default:literal, $doc:literal;)*) => {
+        /// What can be configured.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Setting { $(#[doc = $doc] $name),* }
+
+        impl Setting {
+            /// Every setting, in the order of the reference.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// Its line in the table.
+            pub fn spec(self) -> Spec {
+                match self {
+                    $(Self::$name => Spec {
+                        key: $key,
+                        cs: $cs,
+                        env: $env,
+                        flag: $flag,
+                        value: $value,
+                        default: $default,
+                        doc: $doc,
+                    }),*
+                }
+            }
+        }
+    };
+}
+
+settings! {
+    ApiUrl = "api-url", Some("endpoint"), "CLOUDSTACK_ENDPOINT", true,
+        "`https` or `http` URL with a path", "required",
+        "Says where the CloudStack API is, for example `https://cloud.example.com/client/api`.";
+    ApiKey = "api-key", Some("key"), "CLOUDSTACK_KEY", false,
+        "text", "required",
+        "Names the CloudStack user that the controller acts as.";
+    SecretKey = "secret-key", Some("secret"), "CLOUDSTACK_SECRET", false,
+        "text", "required",
+        "Signs the requests of that user.";
+    ProjectId = "project-id", None, "CLOUDSTACK_PROJECT_ID", true,
+        "CloudStack id", "no project",
+        "Limits everything to the project that the nodes are in.";
+    Zone = "zone", None, "CLOUDSTACK_ZONE", true,
+        "zone name", "each machine's own",
+        "Names the zone that the nodes are in.";
+    Region = "region", None, "CLOUDSTACK_REGION_LABEL", true,
+        "label value", "the zone",
+        "Sets the region labels of the nodes; some workloads need them to differ from the zone labels.";
+    SslNoVerify = "ssl-no-verify", None, "CLOUDSTACK_SSL_NO_VERIFY", true,
+        "boolean", "`false`",
+        "Talks to a server that can't prove who it is: whoever is in between can then act as this user; prefer `ca-file`.";
+    CaFile = "ca-file", None, "CLOUDSTACK_CA_FILE", true,
+        "path of a PEM file", "the system's",
+        "Trusts these certificate authorities to vouch for the server.";
+    ClusterId = "cluster-id", None, "CLOUDSTACK_CLUSTER_ID", true,
+        "1 to 63 characters without blanks", "found in the cluster",
+        "Marks what this cluster owns in CloudStack; it must never change and never be shared, and manifest mode needs it.";
+    OwnershipTags = "ownership-tags", None, "CLOUDSTACK_OWNERSHIP_TAGS", true,
+        "boolean", "`off`",
+        "Also tags what the controller makes; ownership is known without tags.";
+    AdoptUnrecordedAddresses = "adopt-unrecorded-addresses", None, "CLOUDSTACK_ADOPT_UNRECORDED_ADDRESSES", true,
+        "`evidence`, `keep` or `release`", "`evidence`",
+        "Says whether an address that another controller left without a record is released with its Service: if it was allocated for it by all evidence, never, or always.";
+    SourceRangesMode = "source-ranges-mode", None, "CLOUDSTACK_SOURCE_RANGES_MODE", true,
+        "`layered` or `strict`", "`layered`",
+        "Says what `spec.loadBalancerSourceRanges` restricts: the firewall where there is one, or the load balancer rule on every network.";
+    UdpOnRouter = "udp-on-router", None, "CLOUDSTACK_UDP_ON_ROUTER", true,
+        "`refuse` or `try`", "`refuse`",
+        "Says what becomes of a UDP port on a virtual router, which can't balance UDP.";
+    RequestTimeout = "request-timeout", None, "CLOUDSTACK_REQUEST_TIMEOUT", true,
+        "duration from `1s` to `10m`", "`60s`",
+        "Bounds one request to the API, answer included.";
+    ConnectTimeout = "connect-timeout", None, "CLOUDSTACK_CONNECT_TIMEOUT", true,
+        "duration from `100ms` to `2m`", "`10s`",
+        "Bounds the setting up of one connection.";
+    JobTimeout = "job-timeout", None, "CLOUDSTACK_JOB_TIMEOUT", true,
+        "duration from `10s` to `24h`", "`10m`",
+        "Bounds the wait for an async job; afterwards its outcome is unknown and is looked up.";
+    PageSize = "page-size", None, "CLOUDSTACK_PAGE_SIZE", true,
+        "1 to 10000", "`500`",
+        "Asks for lists in pages of so many rows; a server that allows fewer is obeyed.";
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.spec().key)
+    }
+}
+
+impl Setting {
+    /// Whether its value must never be shown.
+    pub fn is_secret(self) -> bool {
+        matches!(self, Self::ApiKey | Self::SecretKey)
+    }
+
+    /// The setting of a key in a file, in any case, as both the Go controller and the `cs` tool
+    /// spell it.
+    pub(super) fn of_key(key: &str) -> Option<Self> {
+        let is = |name: &str| name.eq_ignore_ascii_case(key);
+        Self::ALL.iter().copied().find(|setting| {
+            let spec = setting.spec();
+            is(spec.key) || spec.cs.is_some_and(is)
+        })
+    }
+
+    /// The setting whose key is most like `key`.
+    pub(super) fn nearest(key: &str) -> Option<Self> {
+        let keys = Self::ALL.iter().map(|setting| setting.spec().key);
+        nearest(key, keys).and_then(Self::of_key)
+    }
+}
+
+/// Keys that the `cs` tool reads and that mean nothing here.
+const CS_ONLY: [&str; 13] = [
+    "cert",
+    "cert_key",
+    "dangerous_no_tls_verify",
+    "expiration",
+    "fetch_result",
+    "job_timeout",
+    "method",
+    "name",
+    "poll_interval",
+    "retry",
+    "theme",
+    "timeout",
+    "trace",
+];
+
+/// Whether only the `cs` tool uses a key: it is known, and ignored.
+pub(super) fn is_cs_only(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    key == "verify" || key.starts_with("header_") || CS_ONLY.contains(&key.as_str())
+}
+
+/// The reference, as `deploy/docs/configuration.md` holds it.
+pub fn markdown() -> String {
+    let mut text = String::from(
+        "# Configuration\n\n\
+         <!-- Generated from ccm/src/config/keys.rs; tests/tests/docs.rs compares. -->\n\n\
+         The file that `--cloud-config` names is the one of the Go controller:\n\n\
+         ```ini\n[Global]\n\
+         api-url    = https://cloud.example.com/client/api\n\
+         api-key    = <API key>\n\
+         secret-key = <secret key>\n```\n\n\
+         The file of the `cs` tool works as well: section `[cloudstack]` with `endpoint`, `key` and `secret`; keys \
+         that only\nthat tool uses are ignored with a warning. Each setting can also be an environment variable or a \
+         flag, except that\nthe two keys have no flag. A flag wins over the environment, which wins over the file. \
+         Other variables that begin\nwith `CLOUDSTACK_` are ignored: Kubernetes makes such for Services.\n\n\
+         | Key | Environment | Flag | Value | Default | What it does |\n|---|---|---|---|---|---|\n",
+    );
+    for setting in Setting::ALL {
+        let Spec {
+            key,
+            cs,
+            env,
+            flag,
+            value,
+            default,
+            doc,
+        } = setting.spec();
+        let also = cs.map_or_else(String::new, |cs| format!(", `{cs}`"));
+        let flag = if flag {
+            format!("`--{key}`")
+        } else {
+            "none".to_owned()
+        };
+        // Writing to a String can't fail.
+        let _ = writeln!(
+            text,
+            "| `{key}`{also} | `{env}` | {flag} | {value} | {default} | {doc} |"
+        );
+    }
+    text.push_str(
+        "\nA boolean is `true`, `yes`, `on` or `1`, or `false`, `no`, `off` or `0`. A duration is a number with a \
+         unit, for\nexample `30s`, `10m` or `1h30m`. A key with nothing after `=` counts as not set. A value may \
+         stand in double quotes,\nin which `\\\\`, `\\\"`, `\\n` and `\\t` are read; outside of them `;` and `#` begin \
+         a comment. An unknown key, a missing\none and a value that can't be read are start errors, all in one \
+         message.\n",
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_secrets_have_no_flag() {
+        let mut names: Vec<&str> = Vec::new();
+        for setting in Setting::ALL {
+            let spec = setting.spec();
+            names.extend([spec.key, spec.env].into_iter().chain(spec.cs));
+            assert!(spec.env.starts_with("CLOUDSTACK_"));
+            assert_eq!(spec.flag, !setting.is_secret(), "{setting}");
+            assert_eq!(Setting::of_key(spec.key), Some(*setting));
+            assert!(!is_cs_only(spec.key));
+        }
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}
