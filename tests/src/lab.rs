@@ -1,0 +1,386 @@
+//! A laboratory: the simulator behind the real client, without a network and in virtual time.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ccm_cloudstack::{
+    Client, Credentials, Method, Options, Runtime, Transport, TransportError, WireRequest,
+    WireResponse,
+};
+use ccm_core::exec::execution::Outcome;
+use ccm_core::ids::{ClusterId, ProjectId, ServiceKey};
+use ccm_core::model::Learned;
+use ccm_core::model::policy::Policy;
+use ccm_core::parse::raw::{RawNode, RawService, RawServicePort};
+use ccm_core::plan::Planned;
+use ccm_core::plan::check::check;
+use ccm_core::plan::planner::Planner;
+use ccm_core::render::document::Document;
+use ccm_core::render::human::{self, Colour};
+use ccm_kubernetes::memory::MemoryCluster;
+use ccm_simulator::traffic::{Protocol, TrafficQuery};
+use ccm_simulator::world::World;
+use ccm_simulator::{Request, Response, Simulator};
+use cloudstack_ccm::driver::{self, Silent};
+use cloudstack_ccm::ports::InMemory;
+use jiff::{Timestamp, ToSpan as _};
+
+/// Rounds in which anything must have converged.
+const ROUNDS: usize = 12;
+
+/// The path of a fixture.
+pub fn fixture(path: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../fixtures").join(path)
+}
+
+/// Runs a future that never waits for the outside.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.expect("a runtime without drivers").block_on(future)
+}
+
+/// Virtual time and ids without randomness.
+#[derive(Clone, Debug)]
+pub struct VirtualRuntime {
+    state: Arc<Mutex<(Timestamp, u64)>>,
+}
+
+impl VirtualRuntime {
+    /// Starts at an instant.
+    pub fn new(start: Timestamp) -> Self {
+        Self { state: Arc::new(Mutex::new((start, 0))) }
+    }
+
+    /// Lets time pass.
+    pub fn pass(&self, seconds: i64) {
+        let mut state = lock(&self.state);
+        state.0 = state.0.checked_add(seconds.seconds()).expect("time within range");
+    }
+}
+
+impl Runtime for VirtualRuntime {
+    fn now(&self) -> Timestamp {
+        lock(&self.state).0
+    }
+
+    async fn sleep_until(&self, at: Timestamp) {
+        let mut state = lock(&self.state);
+        state.0 = state.0.max(at);
+    }
+
+    fn fresh_uuid(&self) -> String {
+        let mut state = lock(&self.state);
+        state.1 += 1;
+        format!("10000000-0000-4000-8000-{:012x}", state.1)
+    }
+}
+
+/// A simulator that several parts of a test work with.
+#[derive(Clone, Debug)]
+pub struct SharedSimulator {
+    simulator: Arc<Mutex<Simulator>>,
+    runtime: VirtualRuntime,
+}
+
+impl SharedSimulator {
+    /// Works on the simulator.
+    pub fn with<T>(&self, work: impl FnOnce(&mut Simulator) -> T) -> T {
+        let mut simulator = lock(&self.simulator);
+        simulator.advance(self.runtime.now());
+        work(&mut simulator)
+    }
+}
+
+impl Transport for SharedSimulator {
+    async fn send(&self, request: WireRequest) -> Result<WireResponse, TransportError> {
+        let method = match request.method {
+            Method::Get => ccm_simulator::Method::Get,
+            Method::Post => ccm_simulator::Method::Post,
+        };
+        let request = Request { method, params: request.params };
+        let Response { status, headers, body } =
+            self.with(|simulator| simulator.handle(&request, self.runtime.now()));
+        let content_type =
+            headers.into_iter().find(|(name, _)| name == "Content-Type").map(|(_, value)| value);
+        Ok(WireResponse { status, content_type, body })
+    }
+}
+
+/// See the module.
+pub struct Lab {
+    /// CloudStack.
+    pub simulator: SharedSimulator,
+    /// The clock of everything.
+    pub runtime: VirtualRuntime,
+    /// The real client.
+    pub client: Client<SharedSimulator, VirtualRuntime>,
+    /// Kubernetes.
+    pub cluster: InMemory,
+    /// How it is done here.
+    pub policy: Policy,
+    /// What executions learned.
+    pub learned: Learned,
+}
+
+/// A world to start from.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The world of the simulator.
+    pub world: World,
+    /// The account that calls.
+    pub account: String,
+    /// The project that is configured.
+    pub project: Option<String>,
+    /// Names of the Nodes; each has the VM of its name and names it as provider id.
+    pub nodes: Vec<String>,
+}
+
+impl Setup {
+    /// The standard world of the cases: account `prod`, Nodes node-1 to node-3 in `iso-1`.
+    pub fn standard() -> Self {
+        let world = World::load(&fixture("worlds/standard.yaml")).expect("the standard world");
+        Self {
+            world,
+            account: "prod".to_owned(),
+            project: None,
+            nodes: ["node-1", "node-2", "node-3"].map(str::to_owned).to_vec(),
+        }
+    }
+
+    /// Another CloudStack release.
+    #[must_use]
+    pub fn release(mut self, release: &str) -> Self {
+        self.world.release = release.to_owned();
+        self
+    }
+
+    /// Other Nodes.
+    #[must_use]
+    pub fn nodes(mut self, names: &[&str]) -> Self {
+        self.nodes = names.iter().map(|name| (*name).to_owned()).collect();
+        self
+    }
+
+    /// Another account, in a project.
+    #[must_use]
+    pub fn project(mut self, account: &str, project: &str) -> Self {
+        account.clone_into(&mut self.account);
+        self.project = Some(project.to_owned());
+        self
+    }
+
+    /// Starts it.
+    pub fn start(self) -> Lab {
+        Lab::new(self)
+    }
+}
+
+impl Lab {
+    fn new(setup: Setup) -> Self {
+        let Setup { world, account, project, nodes } = setup;
+        let runtime = VirtualRuntime::new(world.started);
+        let simulator = Simulator::new(&world).expect("a world that makes sense");
+        let simulator = SharedSimulator {
+            simulator: Arc::new(Mutex::new(simulator)),
+            runtime: runtime.clone(),
+        };
+        let keys = world.accounts.iter().find(|found| found.name == account);
+        let keys = keys.expect("an account of that name");
+        let project = project.map(|name| {
+            let found = world.projects.iter().find(|found| found.name == name);
+            let id = found.and_then(|found| found.id.as_deref()).expect("a project with an id");
+            ProjectId::parse(id).expect("a project id")
+        });
+        let cluster_id = ClusterId::parse("prod").expect("a cluster id");
+        let options = Options { project: project.clone(), ..Options::default() };
+        let credentials = Credentials::new(&keys.api_key, &keys.secret_key);
+        let client = Client::new(simulator.clone(), runtime.clone(), credentials, options);
+        let policy = Policy { project, ..Policy::new(cluster_id.clone()) };
+        let cluster = InMemory::new(MemoryCluster::default(), cluster_id);
+        let lab = Self { simulator, runtime, client, cluster, policy, learned: Learned::default() };
+        for name in &nodes {
+            lab.add_node(&world, name);
+        }
+        lab
+    }
+
+    fn add_node(&self, world: &World, name: &str) {
+        let machine = world.virtual_machines.iter().find(|machine| machine.name == name);
+        let machine = machine.expect("a VM of that name");
+        let id = machine.id.as_deref().expect("a VM with an id");
+        let addresses = machine.nics.iter().map(|nic| nic.address.to_string());
+        let node = RawNode {
+            name: name.to_owned(),
+            provider_id: Some(format!("external-cloudstack://{id}")),
+            addresses: addresses.map(|address| ("InternalIP".to_owned(), address)).collect(),
+            ..RawNode::default()
+        };
+        self.cluster.with(|cluster| cluster.set_node(node));
+    }
+
+    /// Makes a Service of type LoadBalancer.
+    pub fn create(&self, name: &str, edit: impl FnOnce(&mut RawService)) -> ServiceKey {
+        let mut raw = web(name);
+        raw.creation_timestamp = Some(self.runtime.now());
+        edit(&mut raw);
+        self.cluster.with(|cluster| cluster.create(raw)).expect("a new Service")
+    }
+
+    /// Changes a Service as a person would.
+    pub fn edit(&self, key: &ServiceKey, edit: impl FnOnce(&mut RawService)) {
+        self.cluster.with(|cluster| cluster.edit(key, edit)).expect("a Service to edit");
+    }
+
+    /// Deletes a Service.
+    pub fn delete(&self, key: &ServiceKey) {
+        self.cluster.with(|cluster| cluster.delete(key)).expect("a Service to delete");
+    }
+
+    /// The Service as it is now.
+    pub fn service(&self, key: &ServiceKey) -> Option<RawService> {
+        self.cluster.with(|cluster| cluster.service(key).cloned())
+    }
+
+    /// Plans a Service, and checks the laws of order on the plan.
+    pub fn plan(&self, key: &ServiceKey) -> (Planned, Document) {
+        let world =
+            block_on(driver::read(&self.client, &self.cluster, &self.policy, self.learned.clone()));
+        let world = world.expect("a world that can be read");
+        let planner =
+            Planner::new(&world.desired, &world.observed, &self.policy, self.runtime.now());
+        let planned = planner.plan(key).expect("a plan");
+        if let Some(service) = world.desired.services.get(key) {
+            let breaches = check(&planned.plan, service, &world.observed, &self.policy);
+            let breaches: Vec<String> = breaches.iter().map(ToString::to_string).collect();
+            assert!(breaches.is_empty(), "{}\n{:#?}", breaches.join("\n"), planned.plan);
+        }
+        let document = Document::new(&planner, std::slice::from_ref(&planned), "test");
+        (planned, document)
+    }
+
+    /// The printed plan of a Service.
+    pub fn print(&self, key: &ServiceKey) -> String {
+        human::print(&self.plan(key).1, Colour::Never)
+    }
+
+    /// Plans and executes a Service once.
+    pub fn reconcile(&mut self, key: &ServiceKey) -> (Planned, Outcome) {
+        let (planned, _) = self.plan(key);
+        let outcome = self.execute(&planned);
+        (planned, outcome)
+    }
+
+    /// Executes a plan.
+    pub fn execute(&mut self, planned: &Planned) -> Outcome {
+        let mut lanes = ccm_core::exec::lanes::Lanes::default();
+        let outcome = block_on(driver::execute(
+            &self.client,
+            &self.cluster,
+            &planned.plan,
+            &mut lanes,
+            &Silent,
+        ));
+        self.learned.refused_jobs.extend(outcome.learned.refused_jobs.iter().cloned());
+        let learned = outcome.learned.vpcs_without_firewall.iter().cloned();
+        self.learned.vpcs_without_firewall.extend(learned);
+        outcome
+    }
+
+    /// Reconciles until nothing is planned. Gives the plans that were executed.
+    pub fn converge(&mut self, key: &ServiceKey) -> Vec<Planned> {
+        let mut plans = Vec::new();
+        for _ in 0..ROUNDS {
+            if self.service(key).is_none() {
+                return plans;
+            }
+            let (planned, outcome) = self.reconcile(key);
+            if planned.plan.is_empty() {
+                return plans;
+            }
+            assert!(outcome.is_success(), "{outcome:#?}\n{:#?}", planned.plan);
+            plans.push(planned);
+        }
+        panic!("{key} did not converge in {ROUNDS} rounds: {:#?}", plans.last());
+    }
+
+    /// Reconciles once, and checks that a second plan is empty.
+    pub fn settle(&mut self, key: &ServiceKey) -> Planned {
+        let mut plans = self.converge(key);
+        assert!(plans.len() <= 1, "{key} took {} plans: {plans:#?}", plans.len());
+        plans.pop().unwrap_or_else(|| Planned::nothing(key.clone()))
+    }
+
+    /// Sends a command as the account of the controller, as a person would, and lets its job end.
+    pub fn by_hand(&self, command: &str, params: &[(&str, &str)]) -> serde_json::Value {
+        self.by_hand_as("prod", command, params)
+    }
+
+    /// As [`Lab::by_hand`], for another account.
+    pub fn by_hand_as(
+        &self,
+        account: &str,
+        command: &str,
+        params: &[(&str, &str)],
+    ) -> serde_json::Value {
+        let now = self.runtime.now();
+        let response = self.simulator.with(|sim| sim.call(account, command, params, now));
+        assert_eq!(response.status, 200, "{command}: {}", response.body);
+        self.runtime.pass(60);
+        self.simulator.with(|_| ());
+        let body: serde_json::Value = serde_json::from_str(&response.body).expect("JSON");
+        let answer = body.as_object().and_then(|root| root.values().next().cloned());
+        answer.expect("one root key")
+    }
+
+    /// Names of the VMs that answer a connection; empty if nobody does.
+    pub fn reach(&self, source: &str, address: &str, port: u16) -> BTreeSet<String> {
+        let query = TrafficQuery {
+            source: source.parse().expect("a source address"),
+            address: address.parse().expect("a public address"),
+            protocol: Protocol::Tcp,
+            port,
+        };
+        let reach = self.simulator.with(|simulator| simulator.reach(&query));
+        reach.members.into_iter().map(|member| member.name).collect()
+    }
+
+    /// Commands that changed something since the laboratory was started.
+    pub fn changing_calls(&self) -> Vec<&'static str> {
+        self.simulator.with(|simulator| {
+            let changing = simulator.calls().iter().filter(|call| call.mutates);
+            changing.map(|call| call.command).collect()
+        })
+    }
+}
+
+/// Service `shop/<name>` of type LoadBalancer with one port, 80 to node port 30080.
+pub fn web(name: &str) -> RawService {
+    RawService {
+        namespace: "shop".to_owned(),
+        name: name.to_owned(),
+        service_type: Some("LoadBalancer".to_owned()),
+        ports: vec![port("http", "TCP", 80, 30080)],
+        ..RawService::default()
+    }
+}
+
+/// A port of a Service.
+pub fn port(name: &str, protocol: &str, port: i32, node_port: i32) -> RawServicePort {
+    RawServicePort {
+        name: Some(name.to_owned()),
+        protocol: Some(protocol.to_owned()),
+        port,
+        node_port: Some(node_port),
+    }
+}
+
+/// The whole key of an annotation of ours.
+pub fn annotation(key: &str) -> String {
+    format!("service.beta.kubernetes.io/cloudstack-load-balancer-{key}")
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
