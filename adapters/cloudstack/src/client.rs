@@ -1,0 +1,371 @@
+//! The client: one signed request, one list.
+//!
+//! Every request: wait for a turn, sign, send, take secrets out of the answer, read it. A refusal
+//! for too many calls is waited out and tried again, since it changed nothing.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ccm_core::exec::error::{CallError, Effect, Fault};
+use ccm_core::exec::output::Output;
+use ccm_core::ids::ProjectId;
+use ccm_core::observe::Capabilities;
+use ccm_core::plan::action::Call;
+use jiff::Timestamp;
+use serde_json::Value;
+use tracing::{debug, trace, warn};
+
+use crate::calls::{Deed, Params, deed};
+use crate::envelope::{self, EnvelopeError, Object};
+use crate::error::{Command, Failure, PageLimit, call_error, page_size_refused};
+use crate::limiter::{Limiter, named_window};
+use crate::pages::{PageStep, Pages};
+use crate::secret::{Credentials, Redactor, quotable};
+use crate::sign::signature;
+use crate::wire::{Method, Runtime, Transport, WireRequest, WireResponse, later};
+
+/// How often a list is read before its pages are given up, and how often a 429 is waited out.
+const ATTEMPTS: u32 = 4;
+/// Longest window that is waited out within a call; longer ones are the caller's to plan.
+const PATIENT_WINDOW: Duration = Duration::from_secs(30);
+/// How much of an answer a TRACE line shows.
+const TRACED: usize = 2000;
+
+/// Whether requests may ever travel by GET.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PostPolicy {
+    /// Never: keys and signatures stay out of URLs, and out of the logs of what lies between.
+    #[default]
+    Always,
+    /// After something between us and the server refused POST itself (405, 501).
+    UnlessRefused,
+}
+
+/// How the client behaves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// `projectid` of every list; [`Scope::project`](ccm_core::observe::scope::Scope) goes first.
+    pub project: Option<ProjectId>,
+    /// Rows a page. Above the server's `default.page.size` it refuses; then its limit is learned.
+    pub page_size: u32,
+    /// How long a job is followed before its outcome counts as unknown.
+    pub job_patience: Duration,
+    /// How long a job that the server does not know is asked for after a lost answer.
+    pub lost_patience: Duration,
+    /// `expires` of a request lies so far ahead. Servers that allow POST only refuse 15 minutes.
+    pub request_expiry: Duration,
+    /// Most requests at a time.
+    pub in_flight: usize,
+    /// Whether GET is allowed at all.
+    pub post: PostPolicy,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            project: None,
+            page_size: 500,
+            job_patience: Duration::from_mins(10),
+            lost_patience: Duration::from_mins(2),
+            request_expiry: Duration::from_mins(10),
+            in_flight: 16,
+            post: PostPolicy::Always,
+        }
+    }
+}
+
+/// A client of one API with one key pair. Share it by `Arc`.
+pub struct Client<T, R> {
+    transport: T,
+    pub(crate) runtime: R,
+    credentials: Credentials,
+    pub(crate) options: Options,
+    pub(crate) limiter: Limiter,
+    page_size: AtomicU32,
+    use_get: AtomicBool,
+    learned: Mutex<Learned>,
+}
+
+/// What the client found out about the server and its own role.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Learned {
+    pub(crate) capabilities: Option<(Timestamp, Capabilities)>,
+    pub(crate) denied: BTreeMap<&'static str, Timestamp>,
+}
+
+/// How an answer is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Json,
+    Xml,
+}
+
+impl Format {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Xml => "xml",
+        }
+    }
+}
+
+impl<T: Transport, R: Runtime> Client<T, R> {
+    /// A client that has asked nothing yet.
+    pub fn new(transport: T, runtime: R, credentials: Credentials, options: Options) -> Self {
+        Self {
+            transport,
+            runtime,
+            credentials,
+            limiter: Limiter::new(options.in_flight),
+            page_size: AtomicU32::new(options.page_size.max(1)),
+            use_get: AtomicBool::new(false),
+            learned: Mutex::default(),
+            options,
+        }
+    }
+
+    /// Carries out one call, to the end of its job.
+    ///
+    /// # Errors
+    /// [`CallError`] says whose fault it is and whether anything changed. A lost answer is followed
+    /// by the job id that the request bore; if that does not settle it the effect is unknown.
+    pub async fn call(&self, call: &Call) -> Result<Output, CallError> {
+        match deed(call) {
+            Deed::Change(change) => self.change(change).await,
+            Deed::Check(check) => self.check_address_unused(check).await,
+            Deed::Elsewhere => Err(call_error(
+                Command::read(call.command()),
+                Fault::Bug,
+                Effect::No,
+                "a write to Kubernetes was handed to the CloudStack client; please report"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    /// Sends a request and reads the root object of its answer.
+    pub(crate) async fn ask(&self, command: Command, params: &Params) -> Result<Object, Failure> {
+        self.ask_until(command, params, None).await
+    }
+
+    /// As [`Client::ask`], with `expires` as the caller chose it.
+    pub(crate) async fn ask_until(
+        &self,
+        command: Command,
+        params: &Params,
+        expires: Option<Timestamp>,
+    ) -> Result<Object, Failure> {
+        let answer = self
+            .exchange(command, params, Format::Json, expires)
+            .await?;
+        envelope::read(&answer).map_err(Failure::Answer)
+    }
+
+    /// Sends a request until it is not throttled.
+    pub(crate) async fn exchange(
+        &self,
+        command: Command,
+        params: &Params,
+        format: Format,
+        expires: Option<Timestamp>,
+    ) -> Result<WireResponse, Failure> {
+        let mut attempt = 1;
+        loop {
+            let answer = self.exchange_once(command, params, format, expires).await;
+            match &answer {
+                // A request with a job id of the caller's is sent once.
+                Err(Failure::Throttled(wait, _))
+                    if attempt < ATTEMPTS && *wait <= PATIENT_WINDOW && expires.is_none() =>
+                {
+                    debug!(command = command.name, ?wait, "throttled");
+                    attempt += 1;
+                }
+                Ok(_) | Err(_) => return answer,
+            }
+        }
+    }
+
+    /// One request, when its turn comes.
+    async fn exchange_once(
+        &self,
+        command: Command,
+        params: &Params,
+        format: Format,
+        expires: Option<Timestamp>,
+    ) -> Result<WireResponse, Failure> {
+        let _turn = self.limiter.admit(&self.runtime).await;
+        let get = self.use_get.load(Ordering::Relaxed);
+        let method = if get { Method::Get } else { Method::Post };
+        let mut answer = self.send(command, params, format, expires, method).await?;
+        let refused = matches!(answer.status, 405 | 501) && method == Method::Post;
+        if refused && self.options.post == PostPolicy::UnlessRefused {
+            warn!(
+                status = answer.status,
+                "POST is refused, falling back to GET"
+            );
+            self.use_get.store(true, Ordering::Relaxed);
+            answer = self
+                .send(command, params, format, expires, Method::Get)
+                .await?;
+        }
+        let now = self.runtime.now();
+        if answer.status != 429 {
+            self.limiter.handle_answer(now);
+            return Ok(answer);
+        }
+        let text = match envelope::read(&answer) {
+            Err(EnvelopeError::Server(error)) => error.text,
+            Err(EnvelopeError::Unreadable { found, .. }) => found,
+            Ok(_) => String::new(),
+        };
+        let wait = self.limiter.handle_throttled(now, named_window(&text));
+        Err(Failure::Throttled(wait, text))
+    }
+
+    async fn send(
+        &self,
+        command: Command,
+        params: &Params,
+        format: Format,
+        expires: Option<Timestamp>,
+        method: Method,
+    ) -> Result<WireResponse, Failure> {
+        let (request, redactor) = self.signed(command, params, format, expires, method);
+        trace!(?request, "sending");
+        let answer = self.transport.send(request).await;
+        let answer = match answer {
+            Ok(mut answer) => {
+                answer.body = redactor.clean_body(answer.body);
+                answer
+            }
+            Err(mut error) => {
+                error.text = quotable(&redactor.clean_body(error.text), TRACED);
+                trace!(command = command.name, %error, "no answer");
+                return Err(Failure::Transport(error));
+            }
+        };
+        let (status, body) = (answer.status, quotable(&answer.body, TRACED));
+        trace!(command = command.name, status, bytes = answer.body.len(), %body, "answer");
+        Ok(answer)
+    }
+
+    /// The request with everything that each one has, and what hides its secrets later.
+    fn signed(
+        &self,
+        command: Command,
+        params: &Params,
+        format: Format,
+        expires: Option<Timestamp>,
+        method: Method,
+    ) -> (WireRequest, Redactor) {
+        let ahead = later(self.runtime.now(), self.options.request_expiry);
+        let expires = expires.unwrap_or(ahead);
+        let fixed = [
+            ("command", command.name.to_owned()),
+            ("response", format.as_str().to_owned()),
+            ("apiKey", self.credentials.api_key().to_owned()),
+            ("signatureversion", "3".to_owned()),
+            // An offset is needed; `+0000` is the form that servers print themselves.
+            (
+                "expires",
+                expires.strftime("%Y-%m-%dT%H:%M:%S+0000").to_string(),
+            ),
+        ];
+        let mut params: Vec<(String, String)> = fixed
+            .into_iter()
+            .chain(params.iter().cloned())
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect();
+        let signature = signature(&params, self.credentials.secret_key());
+        let redactor = Redactor::new(&self.credentials, &signature);
+        params.push(("signature".to_owned(), signature));
+        (WireRequest { method, params }, redactor)
+    }
+
+    /// Reads a whole list, or fails: never a part of it.
+    pub(crate) async fn list(
+        &self,
+        command: Command,
+        filter: &Params,
+        array: &'static str,
+    ) -> Result<Vec<Value>, Failure> {
+        let mut attempt = 1;
+        loop {
+            let found = match self.read_pages(command, filter, array).await? {
+                Ok(entries) => return Ok(entries),
+                Err(found) => found,
+            };
+            debug!(
+                command = command.name,
+                found, attempt, "pages do not add up"
+            );
+            if attempt >= ATTEMPTS {
+                return Err(Failure::Pages(found));
+            }
+            let pause = Duration::from_millis(250) * attempt;
+            self.runtime
+                .sleep_until(later(self.runtime.now(), pause))
+                .await;
+            attempt += 1;
+        }
+    }
+
+    /// One attempt at a list: its entries, or why they don't add up.
+    async fn read_pages(
+        &self,
+        command: Command,
+        filter: &Params,
+        array: &'static str,
+    ) -> Result<Result<Vec<Value>, String>, Failure> {
+        let mut size = self.page_size.load(Ordering::Relaxed);
+        let mut pages = Pages::new(size);
+        let mut page = 1;
+        loop {
+            let mut params = filter.clone();
+            params.push(("page", page.to_string()));
+            params.push(("pagesize", size.to_string()));
+            let answer = match self.ask(command, &params).await {
+                Ok(answer) => answer,
+                Err(failure) => {
+                    let refused = failure.server().and_then(page_size_refused);
+                    let Some(smaller) = refused.and_then(|limit| smaller_page(size, limit)) else {
+                        return Err(failure);
+                    };
+                    debug!(size, smaller, "page size refused");
+                    self.page_size.fetch_min(smaller, Ordering::Relaxed);
+                    (size, page) = (smaller, 1);
+                    pages = Pages::new(size);
+                    continue;
+                }
+            };
+            match pages.handle_page(&answer, array) {
+                PageStep::Next(next) => page = next,
+                PageStep::Complete(entries) => return Ok(Ok(entries)),
+                PageStep::Inconsistent(found) => return Ok(Err(found)),
+            }
+        }
+    }
+
+    /// What every list has: `listall`, and `projectid` if there is one.
+    pub(crate) fn scoped(&self, project: Option<&ProjectId>, filter: Params) -> Params {
+        let mut params = filter;
+        params.push(("listall", "true".to_owned()));
+        let project = project.or(self.options.project.as_ref());
+        params.extend(project.map(|project| ("projectid", project.to_string())));
+        params
+    }
+
+    pub(crate) fn learned(&self) -> MutexGuard<'_, Learned> {
+        self.learned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The next size to try: what the server names, else half.
+fn smaller_page(size: u32, limit: PageLimit) -> Option<u32> {
+    match limit {
+        PageLimit::Named(most) if (1..size).contains(&most) => Some(most),
+        PageLimit::Named(_) | PageLimit::Unnamed => Some(size / 2).filter(|half| *half > 0),
+    }
+}

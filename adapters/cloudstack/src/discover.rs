@@ -1,0 +1,170 @@
+//! What the server and the role can do, with whatever the role allows.
+//!
+//! 1. listCapabilities: version and announced rate limit (every default role).
+//! 2. If that is refused, or hides the version: the attribute `cloud-stack-version` of a small
+//!    answer in XML, which every role sees.
+//!
+//! Which other commands a role lacks shows when they are used ([`Client::observe`]).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ccm_core::exec::error::CallError;
+use ccm_core::observe::{Capabilities, RateLimit};
+use ccm_core::version::Version;
+use tracing::{debug, info};
+
+use crate::client::{Client, Format};
+use crate::envelope::{EnvelopeError, Object, xml_error, xml_version};
+use crate::error::{Command, Failure};
+use crate::fields::Fields;
+use crate::wire::{Runtime, Transport, later};
+
+const CAPABILITIES: Command = Command::read("listCapabilities");
+const NETWORKS: Command = Command::read("listNetworks");
+
+/// How long a refusal, or what was discovered, is believed.
+pub(crate) const BELIEVED: Duration = Duration::from_hours(1);
+
+impl<T: Transport, R: Runtime> Client<T, R> {
+    /// Asks what the server and the role can do. What it finds is used for an hour, and a rate
+    /// limit that it finds from now on.
+    ///
+    /// # Errors
+    /// [`CallError`] if the server can't be asked. A missing permission is no error.
+    pub async fn discover(&self) -> Result<Capabilities, CallError> {
+        let found = self.ask_capabilities().await?;
+        self.limiter.announce(found.rate_limit);
+        let version = found.version.map(|version| version.to_string());
+        let version = version.as_deref().unwrap_or("unknown");
+        info!(version, rate_limit = ?found.rate_limit, "discovered");
+        let shown = self.with_denials(&found);
+        self.learned().capabilities = Some((self.runtime.now(), found));
+        Ok(shown)
+    }
+
+    /// What was discovered within the hour; discovers if need be.
+    pub(crate) async fn capabilities(&self) -> Result<Capabilities, CallError> {
+        let now = self.runtime.now();
+        let known = self.learned().capabilities.clone();
+        match known.filter(|(at, _)| later(*at, BELIEVED) > now) {
+            Some((_, found)) => Ok(self.with_denials(&found)),
+            None => self.discover().await,
+        }
+    }
+
+    async fn ask_capabilities(&self) -> Result<Capabilities, CallError> {
+        let (mut version, mut rate_limit) = (None, None);
+        match self.ask(CAPABILITIES, &Vec::new()).await {
+            Ok(answer) => (version, rate_limit) = read_capabilities(&answer),
+            Err(failure) if failure.is_denial() => self.note_denied(CAPABILITIES.name),
+            Err(failure) => return Err(failure.into_error(CAPABILITIES)),
+        }
+        if version.is_none() {
+            version = self.version_by_attribute().await?;
+        }
+        Ok(Capabilities {
+            version,
+            denied: BTreeSet::new(),
+            rate_limit,
+        })
+    }
+
+    fn with_denials(&self, found: &Capabilities) -> Capabilities {
+        let learned = self.learned();
+        let denied = learned.denied.keys().map(|name| (*name).to_owned());
+        Capabilities {
+            denied: denied.collect(),
+            ..found.clone()
+        }
+    }
+
+    /// Remembers that the role lacks a command.
+    pub(crate) fn note_denied(&self, command: &'static str) {
+        debug!(command, "denied");
+        self.learned().denied.insert(command, self.runtime.now());
+    }
+
+    /// Whether a command was denied within the hour.
+    pub(crate) fn is_denied(&self, command: &'static str) -> bool {
+        let now = self.runtime.now();
+        let mut learned = self.learned();
+        let since = learned.denied.get(command).copied();
+        let fresh = since.is_some_and(|since| later(since, BELIEVED) > now);
+        if since.is_some() && !fresh {
+            learned.denied.remove(command);
+        }
+        fresh
+    }
+
+    async fn version_by_attribute(&self) -> Result<Option<Version>, CallError> {
+        let page = vec![("page", "1".to_owned()), ("pagesize", "1".to_owned())];
+        let params = self.scoped(None, page);
+        let answer = self.exchange(NETWORKS, &params, Format::Xml, None).await;
+        let answer = answer.map_err(|failure| failure.into_error(NETWORKS))?;
+        let version = xml_version(&answer.body).and_then(Version::parse);
+        match xml_error(&answer.body) {
+            Some(error) if version.is_none() => {
+                let failure = Failure::Answer(EnvelopeError::Server(error));
+                if failure.is_denial() {
+                    return Ok(None);
+                }
+                Err(failure.into_error(NETWORKS))
+            }
+            _ => Ok(version),
+        }
+    }
+}
+
+/// `cloudstackversion`, `apilimitmax`, `apilimitinterval`. The latter two are there only while
+/// the server throttles; the version can be hidden by a setting.
+fn read_capabilities(answer: &Object) -> (Option<Version>, Option<RateLimit>) {
+    let fields = Fields::inside("capability", answer);
+    let Some(fields) = fields.object("capability", "capability") else {
+        return (None, None);
+    };
+    let version = fields
+        .optional_text("cloudstackversion")
+        .and_then(Version::parse);
+    let number = |field| fields.optional_number::<u32>(field).ok().flatten();
+    let calls = number("apilimitmax").filter(|calls| *calls > 0);
+    let rate_limit = calls.map(|calls| RateLimit {
+        calls,
+        seconds: number("apilimitinterval").unwrap_or(1).max(1),
+    });
+    (version, rate_limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(value: &serde_json::Value) -> (Option<Version>, Option<RateLimit>) {
+        read_capabilities(value.as_object().unwrap())
+    }
+
+    #[test]
+    fn version_and_limit_as_recorded() {
+        let value = json!({"capability": {"securitygroupsenabled": false, "supportELB": "false",
+            "cloudstackversion": "4.23.0.0-SNAPSHOT", "apilimitinterval": 1, "apilimitmax": 25}});
+        let limit = RateLimit {
+            calls: 25,
+            seconds: 1,
+        };
+        assert_eq!(read(&value), (Some(Version::new(4, 23, 0)), Some(limit)));
+    }
+
+    #[test]
+    fn what_a_server_hides_is_absent() {
+        assert_eq!(
+            read(&json!({"capability": {"cloudstackversion": "unknown"}})),
+            (None, None)
+        );
+        assert_eq!(read(&json!({})), (None, None));
+        assert_eq!(
+            read(&json!({"capability": {"apilimitmax": 0}})),
+            (None, None)
+        );
+    }
+}
