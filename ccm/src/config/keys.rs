@@ -129,7 +129,10 @@ impl Setting {
 
     /// The setting whose key is most like `key`.
     pub(super) fn nearest(key: &str) -> Option<Self> {
-        let keys = Self::ALL.iter().map(|setting| setting.spec().key);
+        let keys = Self::ALL
+            .iter()
+            .map(|setting| setting.spec())
+            .flat_map(|spec| [spec.key].into_iter().chain(spec.cs));
         nearest(key, keys).and_then(Self::of_key)
     }
 }
@@ -219,10 +222,12 @@ mod tests {
             assert_eq!(spec.flag, !setting.is_secret(), "{setting}");
             assert_eq!(Setting::of_key(spec.key), Some(*setting));
             assert!(!is_cs_only(spec.key));
+            assert_eq!(Setting::nearest(spec.key), Some(*setting));
         }
         let count = names.len();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count);
+        assert_eq!(Setting::nearest("endpont"), Some(Setting::ApiUrl));
     }
 }
