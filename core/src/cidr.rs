@@ -34,13 +34,8 @@ impl Cidr {
     /// # Errors
     /// [`InvalidCidr`] for anything else, bare addresses and blanks included.
     pub fn parse(text: &str) -> Result<Self, InvalidCidr> {
-        let network: IpNet = text.parse().map_err(|_| InvalidCidr {
-            text: text.to_owned(),
-        })?;
-        Ok(Self {
-            text: text.to_owned(),
-            network: network.trunc(),
-        })
+        let network: IpNet = text.parse().map_err(|_| InvalidCidr { text: text.to_owned() })?;
+        Ok(Self { text: text.to_owned(), network: network.trunc() })
     }
 
     /// As [`Cidr::parse`], but a bare address means itself alone: CloudStack gives such entries back.
@@ -49,10 +44,7 @@ impl Cidr {
     /// [`InvalidCidr`] for anything that is neither.
     pub fn parse_listed(text: &str) -> Result<Self, InvalidCidr> {
         match text.parse::<IpAddr>() {
-            Ok(address) => Ok(Self {
-                text: text.to_owned(),
-                network: IpNet::from(address),
-            }),
+            Ok(address) => Ok(Self { text: text.to_owned(), network: IpNet::from(address) }),
             Err(_) => Self::parse(text),
         }
     }
@@ -133,10 +125,7 @@ pub struct CidrSet(BTreeSet<Cidr>);
 impl CidrSet {
     /// 0.0.0.0/0 alone.
     pub fn everybody() -> Self {
-        Self::from_iter([Cidr {
-            text: "0.0.0.0/0".to_owned(),
-            network: Ipv4Net::default().into(),
-        }])
+        Self::from_iter([Cidr { text: "0.0.0.0/0".to_owned(), network: Ipv4Net::default().into() }])
     }
 
     /// Splits a list as CloudStack writes it: blanks after a create, commas after an update.
@@ -144,10 +133,7 @@ impl CidrSet {
     /// # Errors
     /// [`InvalidCidr`] for the first entry that is neither a network nor an address.
     pub fn parse_listed(text: &str) -> Result<Self, InvalidCidr> {
-        text.split([' ', ','])
-            .filter(|entry| !entry.is_empty())
-            .map(Cidr::parse_listed)
-            .collect()
+        text.split([' ', ',']).filter(|entry| !entry.is_empty()).map(Cidr::parse_listed).collect()
     }
 
     /// Whether there is no network in it.
@@ -309,11 +295,7 @@ mod tests {
         assert!(Cidr::parse("198.51.100.0").is_err());
         assert!(Cidr::parse("198.51.100.0/33").is_err());
         assert!(Cidr::parse("*").is_err());
-        assert!(
-            !Cidr::parse_listed("198.51.100.7")
-                .unwrap()
-                .is_ipv4_with_prefix()
-        );
+        assert!(!Cidr::parse_listed("198.51.100.7").unwrap().is_ipv4_with_prefix());
         assert!(Cidr::parse("2001:db8::/32").is_ok());
     }
 

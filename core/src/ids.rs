@@ -125,9 +125,16 @@ id!(
     ClusterId, "cluster id"
 );
 
+/// The lower-case form that `customjobid` takes.
+impl From<Uuid> for JobId {
+    fn from(uuid: Uuid) -> Self {
+        Self(Arc::from(uuid.hyphenated().to_string()))
+    }
+}
+
 impl From<Uuid> for ServiceUid {
     fn from(uuid: Uuid) -> Self {
-        Self(Arc::from(uuid.to_string()))
+        Self(Arc::from(uuid.hyphenated().to_string()))
     }
 }
 
@@ -150,10 +157,7 @@ pub struct ServiceKey {
 impl ServiceKey {
     /// The key of `namespace/name`.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self {
-            namespace: namespace.into(),
-            name: name.into(),
-        }
+        Self { namespace: namespace.into(), name: name.into() }
     }
 }
 

@@ -16,4 +16,5 @@ pub mod model;
 pub mod observe;
 pub mod parse;
 pub mod plan;
+pub mod render;
 pub mod version;

@@ -18,11 +18,7 @@ pub struct Version {
 impl Version {
     /// A version from its parts.
     pub const fn new(major: u16, minor: u16, patch: u16) -> Self {
-        Self {
-            major,
-            minor,
-            patch,
-        }
+        Self { major, minor, patch }
     }
 
     /// Reads `4.22`, `4.22.0.0`, `4.22.0.0-SNAPSHOT`. Everything else, `unknown` and `4` included,
@@ -35,21 +31,13 @@ impl Version {
             None => 0,
             Some(part) => part?,
         };
-        Some(Self {
-            major,
-            minor,
-            patch,
-        })
+        Some(Self { major, minor, patch })
     }
 }
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            major,
-            minor,
-            patch,
-        } = self;
+        let Self { major, minor, patch } = self;
         write!(f, "{major}.{minor}.{patch}")
     }
 }
@@ -80,20 +68,17 @@ impl Features {
 
     /// Whether `cidrlist` of updateLoadBalancerRule takes effect.
     pub fn edits_rule_sources(self) -> bool {
-        self.0
-            .is_some_and(|version| version >= Self::CIDRS_ON_UPDATE)
+        self.0.is_some_and(|version| version >= Self::CIDRS_ON_UPDATE)
     }
 
     /// Whether createLoadBalancerRule takes `cidrlist`; older servers refuse the parameter.
     pub fn restricts_rule_sources(self) -> bool {
-        self.0
-            .is_none_or(|version| version >= Self::CIDRS_ON_CREATE)
+        self.0.is_none_or(|version| version >= Self::CIDRS_ON_CREATE)
     }
 
     /// Whether an update pushes even when its algorithm is left out or unchanged.
     pub fn pushes_without_algorithm(self) -> bool {
-        self.0
-            .is_some_and(|version| version >= Self::PROTOCOL_PUSHED)
+        self.0.is_some_and(|version| version >= Self::PROTOCOL_PUSHED)
     }
 
     /// How the protocol of a rule is switched.
@@ -107,8 +92,7 @@ impl Features {
 
     /// Whether a VPC may have a Firewall service at all.
     pub fn may_filter_in_vpc(self) -> bool {
-        self.0
-            .is_none_or(|version| version >= Self::FIREWALL_IN_VPC)
+        self.0.is_none_or(|version| version >= Self::FIREWALL_IN_VPC)
     }
 }
 

@@ -1,1 +1,3 @@
-//! Placeholder.
+//! What the test binaries share.
+
+pub mod replay;

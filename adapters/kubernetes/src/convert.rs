@@ -52,32 +52,14 @@ fn ingress(service: &Service) -> &[LoadBalancerIngress] {
 }
 
 fn entry(ingress: &LoadBalancerIngress) -> Ingress {
-    let LoadBalancerIngress {
-        hostname,
-        ip,
-        ip_mode,
-        ports: _,
-    } = ingress;
-    Ingress {
-        ip: ip.clone(),
-        hostname: hostname.clone(),
-        ip_mode: ip_mode.clone(),
-    }
+    let LoadBalancerIngress { hostname, ip, ip_mode, ports: _ } = ingress;
+    Ingress { ip: ip.clone(), hostname: hostname.clone(), ip_mode: ip_mode.clone() }
 }
 
 /// Reduces a Node to what the core reads.
 pub fn node(node: &Node) -> RawNode {
-    let Node {
-        metadata,
-        spec,
-        status,
-    } = node;
-    let ObjectMeta {
-        name,
-        labels,
-        deletion_timestamp,
-        ..
-    } = metadata;
+    let Node { metadata, spec, status } = node;
+    let ObjectMeta { name, labels, deletion_timestamp, .. } = metadata;
     let spec: Option<&NodeSpec> = spec.as_ref();
     let status: Option<&NodeStatus> = status.as_ref();
     RawNode {

@@ -14,10 +14,10 @@ use thiserror::Error;
 
 use ccm_core::ids::{ClusterId, InvalidId, ServiceKey, ServiceUid};
 use ccm_core::parse::raw::{RawNode, RawService};
-use ccm_core::plan::action::FinalizerChange;
+use ccm_core::plan::action::{FinalizerChange, ResolvedPatch};
 
 use crate::manifests::Manifests;
-use crate::patch::{ResolvedPatch, annotations_after, finalizers_after, ingress};
+use crate::patch::{annotations_after, finalizers_after, ingress};
 
 /// First port of the range that API servers allocate node ports from.
 const FIRST_NODE_PORT: i32 = 30_000;
@@ -198,9 +198,7 @@ impl MemoryCluster {
     }
 
     fn find(&mut self, key: &ServiceKey) -> Result<&mut RawService, ApplyError> {
-        self.services
-            .get_mut(key)
-            .ok_or_else(|| ApplyError::NotFound(key.clone()))
+        self.services.get_mut(key).ok_or_else(|| ApplyError::NotFound(key.clone()))
     }
 
     fn changed(&mut self) {
@@ -218,19 +216,14 @@ impl MemoryCluster {
     /// `allocateLoadBalancerNodePorts` is not modelled: a missing node port is `None`, and a port
     /// that must have none is 0.
     fn allocate_node_ports(&self, service: &mut RawService) {
-        let has_node_ports = matches!(
-            service.service_type.as_deref(),
-            Some("LoadBalancer" | "NodePort")
-        );
+        let has_node_ports =
+            matches!(service.service_type.as_deref(), Some("LoadBalancer" | "NodePort"));
         if !has_node_ports {
             return;
         }
         let others = self.services.values().flat_map(|other| &other.ports);
-        let highest = others
-            .chain(&service.ports)
-            .filter_map(|port| port.node_port)
-            .max()
-            .unwrap_or(0);
+        let highest =
+            others.chain(&service.ports).filter_map(|port| port.node_port).max().unwrap_or(0);
         let mut next = highest.saturating_add(1).max(FIRST_NODE_PORT);
         for port in &mut service.ports {
             if port.node_port.is_none() {
@@ -246,23 +239,14 @@ fn patched(
     patch: &ResolvedPatch,
     cluster: &ClusterId,
 ) -> Result<RawService, ApplyError> {
-    let invalid = |why| ApplyError::Invalid {
-        service: patch.service.clone(),
-        why,
-    };
-    let uid = ServiceUid::parse(service.uid.as_deref().unwrap_or_default()).map_err(|source| {
-        ApplyError::Uid {
-            service: patch.service.clone(),
-            source,
-        }
-    })?;
+    let invalid = |why| ApplyError::Invalid { service: patch.service.clone(), why };
+    let uid = ServiceUid::parse(service.uid.as_deref().unwrap_or_default())
+        .map_err(|source| ApplyError::Uid { service: patch.service.clone(), source })?;
     if let Some(change) = patch.finalizer
         && let Some(list) = finalizers_after(&service.finalizers, change)
     {
         if change == FinalizerChange::Add && service.deleting {
-            return Err(invalid(
-                "no new finalizers can be added while it is in deletion",
-            ));
+            return Err(invalid("no new finalizers can be added while it is in deletion"));
         }
         service.finalizers = list;
     }
@@ -295,6 +279,8 @@ mod tests {
     use ccm_core::plan::action::{IngressDraft, IpMode, PatchService};
 
     use super::*;
+    use ccm_core::plan::action::Edit;
+
     use crate::patch::tests::{address, cluster, draft, nothing};
 
     fn web() -> RawService {
@@ -302,10 +288,7 @@ mod tests {
             namespace: "shop".into(),
             name: "web".into(),
             service_type: Some("LoadBalancer".into()),
-            ports: vec![RawServicePort {
-                port: 80,
-                ..RawServicePort::default()
-            }],
+            ports: vec![RawServicePort { port: 80, ..RawServicePort::default() }],
             ..RawService::default()
         }
     }
@@ -319,12 +302,9 @@ mod tests {
     fn served() -> ResolvedPatch {
         PatchService {
             finalizer: Some(FinalizerChange::Add),
-            verdict: Some(Some(Verdict::Ours)),
-            record: Some(Some(draft())),
-            ingress: Some(IngressDraft::Address {
-                address: address(),
-                ip_mode: IpMode::Vip,
-            }),
+            verdict: Edit::Set(Verdict::Ours),
+            record: Edit::Set(draft()),
+            ingress: Some(IngressDraft::Address { address: address(), ip_mode: IpMode::Vip }),
             ..nothing()
         }
     }
@@ -333,9 +313,7 @@ mod tests {
     fn what_is_written_is_read_back_by_the_core_and_a_repeat_changes_nothing() {
         let (mut memory, key) = with_web();
         memory.apply(&served(), &cluster()).unwrap();
-        let context = ParseContext {
-            cluster_id: cluster(),
-        };
+        let context = ParseContext { cluster_id: cluster() };
         let desired = parse::desired(memory.services(), memory.nodes(), &context);
         let service = &desired.services[&key];
         assert!(service.spec.is_ok() && service.warnings.is_empty());
@@ -352,16 +330,10 @@ mod tests {
         memory.apply(&served(), &cluster()).unwrap();
         memory.delete(&key).unwrap();
         assert!(memory.service(&key).unwrap().deleting);
-        let leave = PatchService {
-            finalizer: Some(FinalizerChange::Remove),
-            ..nothing()
-        };
+        let leave = PatchService { finalizer: Some(FinalizerChange::Remove), ..nothing() };
         memory.apply(&leave, &cluster()).unwrap();
         assert_eq!(memory.service(&key), None);
-        assert_eq!(
-            memory.apply(&leave, &cluster()),
-            Err(ApplyError::NotFound(key.clone()))
-        );
+        assert_eq!(memory.apply(&leave, &cluster()), Err(ApplyError::NotFound(key.clone())));
         let first = web();
         assert_eq!(memory.create(first), Ok(key.clone()));
         let uid = memory.service(&key).unwrap().uid.clone();
@@ -371,15 +343,10 @@ mod tests {
     #[test]
     fn a_service_in_deletion_takes_no_finalizer_and_keeps_foreign_ones() {
         let (mut memory, key) = with_web();
-        memory
-            .edit(&key, |service| service.finalizers.push("foreign/x".into()))
-            .unwrap();
+        memory.edit(&key, |service| service.finalizers.push("foreign/x".into())).unwrap();
         memory.delete(&key).unwrap();
         let refused = memory.apply(&served(), &cluster());
-        assert!(
-            matches!(refused, Err(ApplyError::Invalid { .. })),
-            "{refused:?}"
-        );
+        assert!(matches!(refused, Err(ApplyError::Invalid { .. })), "{refused:?}");
         assert!(memory.service(&key).unwrap().annotations.is_empty());
     }
 
@@ -394,10 +361,7 @@ mod tests {
         assert_eq!(service.ports[0].node_port, None);
         assert!(memory.apply(&served(), &cluster()).is_err());
         memory.set_type(&key, "LoadBalancer").unwrap();
-        assert_eq!(
-            memory.service(&key).unwrap().ports[0].node_port,
-            Some(30_000)
-        );
+        assert_eq!(memory.service(&key).unwrap().ports[0].node_port, Some(30_000));
     }
 
     #[test]
@@ -411,23 +375,15 @@ mod tests {
             ..RawServicePort::default()
         });
         let key = memory.create(other).unwrap();
-        let ports: Vec<_> = memory
-            .service(&key)
-            .unwrap()
-            .ports
-            .iter()
-            .map(|port| port.node_port)
-            .collect();
+        let ports: Vec<_> =
+            memory.service(&key).unwrap().ports.iter().map(|port| port.node_port).collect();
         assert_eq!(ports, [Some(30_001), Some(0)]);
     }
 
     #[test]
     fn nodes_come_and_go() {
         let mut memory = MemoryCluster::default();
-        memory.set_node(RawNode {
-            name: "node-1".into(),
-            ..RawNode::default()
-        });
+        memory.set_node(RawNode { name: "node-1".into(), ..RawNode::default() });
         assert_eq!(memory.nodes().count(), 1);
         assert!(memory.remove_node("node-1"));
         assert!(!memory.remove_node("node-1"));

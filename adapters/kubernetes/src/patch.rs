@@ -13,17 +13,13 @@ use k8s_openapi::api::core::v1::Service;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-use ccm_core::ids::{ClusterId, InvalidId, LoadBalancerRuleId, ServiceUid};
-use ccm_core::model::record::{AddressRecord, FINALIZER, MemberDigest, Record, Verdict};
+use ccm_core::ids::{ClusterId, InvalidId, ServiceUid};
+use ccm_core::model::record::{FINALIZER, Verdict};
 use ccm_core::model::service::Ingress;
 use ccm_core::parse::annotations;
 use ccm_core::plan::action::{
-    AddressDraft, FinalizerChange, IngressDraft, MemberDraft, PatchService, RecordDraft,
-    ResolvedAddress,
+    Edit, FinalizerChange, IngressDraft, PatchService, ResolvedAddress, ResolvedPatch,
 };
-
-/// A write with every id known.
-pub type ResolvedPatch = PatchService<ResolvedAddress, LoadBalancerRuleId>;
 
 /// A Service that can't be patched.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -47,10 +43,7 @@ pub fn body(current: &Service, patch: &ResolvedPatch, cluster: &ClusterId) -> Re
     let mut changes = Map::new();
     changes.insert("uid".to_owned(), json!(uid.as_str()));
     let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
-    if let Some(list) = patch
-        .finalizer
-        .and_then(|change| finalizers_after(finalizers, change))
-    {
+    if let Some(list) = patch.finalizer.and_then(|change| finalizers_after(finalizers, change)) {
         changes.insert("finalizers".to_owned(), json!(list));
         if let Some(version) = &metadata.resource_version {
             changes.insert("resourceVersion".to_owned(), json!(version));
@@ -73,20 +66,12 @@ pub fn body(current: &Service, patch: &ResolvedPatch, cluster: &ClusterId) -> Re
 pub(crate) fn finalizers_after(current: &[String], change: FinalizerChange) -> Option<Vec<String>> {
     let present = current.iter().any(|name| name == FINALIZER);
     match change {
-        FinalizerChange::Add if !present => Some(
-            current
-                .iter()
-                .cloned()
-                .chain([FINALIZER.to_owned()])
-                .collect(),
-        ),
-        FinalizerChange::Remove if present => Some(
-            current
-                .iter()
-                .filter(|name| *name != FINALIZER)
-                .cloned()
-                .collect(),
-        ),
+        FinalizerChange::Add if !present => {
+            Some(current.iter().cloned().chain([FINALIZER.to_owned()]).collect())
+        }
+        FinalizerChange::Remove if present => {
+            Some(current.iter().filter(|name| *name != FINALIZER).cloned().collect())
+        }
         FinalizerChange::Add | FinalizerChange::Remove => None,
     }
 }
@@ -97,29 +82,17 @@ pub(crate) fn annotations_after(
     cluster: &ClusterId,
     uid: &ServiceUid,
 ) -> BTreeMap<&'static str, Option<String>> {
-    let PatchService {
-        service: _,
-        finalizer: _,
-        verdict,
-        intent,
-        record: draft,
-        ingress: _,
-    } = patch;
+    let PatchService { service: _, finalizer: _, verdict, intent, record: draft, ingress: _ } =
+        patch;
     let mut changes = BTreeMap::new();
-    if let Some(verdict) = verdict {
-        let text = verdict.map(|verdict| verdict_text(verdict).to_owned());
-        changes.insert(annotations::VERDICT, text);
-    }
-    if let Some(intent) = intent {
-        let text = intent.as_ref().map(ToString::to_string);
-        changes.insert(annotations::INTENT, text);
-    }
-    if let Some(draft) = draft {
-        let text = draft
-            .as_ref()
-            .map(|draft| record(draft, cluster, uid).to_text());
-        changes.insert(annotations::RECORD, text);
-    }
+    let mut change = |key, text: Edit<String>| match text {
+        Edit::Keep => {}
+        Edit::Set(text) => _ = changes.insert(key, Some(text)),
+        Edit::Remove => _ = changes.insert(key, None),
+    };
+    change(annotations::VERDICT, verdict.map(|verdict| verdict_text(*verdict).to_owned()));
+    change(annotations::INTENT, intent.map(ToString::to_string));
+    change(annotations::RECORD, draft.map(|draft| draft.to_record(cluster, uid).to_text()));
     changes
 }
 
@@ -127,42 +100,6 @@ fn verdict_text(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Ours => "true",
         Verdict::User => "false",
-    }
-}
-
-/// The record that a draft becomes once every id is known.
-pub fn record(
-    draft: &RecordDraft<ResolvedAddress, LoadBalancerRuleId>,
-    cluster: &ClusterId,
-    uid: &ServiceUid,
-) -> Record {
-    let RecordDraft {
-        addresses,
-        openings,
-        acl,
-        firewall,
-        members,
-    } = draft;
-    let address = |AddressDraft { address, ours }: &AddressDraft<ResolvedAddress>| AddressRecord {
-        id: address.id.clone(),
-        allocated: address.allocated.clone(),
-        ours: *ours,
-    };
-    let digest = |MemberDraft { rule, digest }: &MemberDraft<LoadBalancerRuleId>| MemberDigest {
-        rule: rule.short().to_owned(),
-        digest: digest.clone(),
-    };
-    Record {
-        cluster: cluster.clone(),
-        service: uid.clone(),
-        addresses: addresses.iter().map(address).collect(),
-        openings: openings.clone(),
-        acl: acl.clone(),
-        firewall: *firewall,
-        members: members
-            .iter()
-            .map(|(port, member)| (*port, digest(member)))
-            .collect(),
     }
 }
 
@@ -175,21 +112,19 @@ pub fn ingress(draft: &IngressDraft<ResolvedAddress>) -> Vec<Ingress> {
             hostname: None,
             ip_mode: Some(ip_mode.as_str().to_owned()),
         }],
-        IngressDraft::Hostname(name) => vec![Ingress {
-            ip: None,
-            hostname: Some(name.clone()),
-            ip_mode: None,
-        }],
+        IngressDraft::Hostname(name) => {
+            vec![Ingress { ip: None, hostname: Some(name.clone()), ip_mode: None }]
+        }
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use ccm_core::ids::{PublicIpId, ServiceKey};
+    use ccm_core::ids::{LoadBalancerRuleId, PublicIpId, ServiceKey};
     use ccm_core::model::record::{Intent, members_digest};
     use ccm_core::model::service::{Port, Transport};
-    use ccm_core::plan::action::IpMode;
+    use ccm_core::plan::action::{AddressDraft, IpMode, MemberDraft, RecordDraft};
 
     const UID: &str = "6f1c2a30-5b7e-4c11-9d02-1a2b3c4d5e6f";
 
@@ -201,9 +136,9 @@ pub(crate) mod tests {
         PatchService {
             service: ServiceKey::new("shop", "web"),
             finalizer: None,
-            verdict: None,
-            intent: None,
-            record: None,
+            verdict: Edit::Keep,
+            intent: Edit::Keep,
+            record: Edit::Keep,
             ingress: None,
         }
     }
@@ -217,19 +152,13 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn draft() -> RecordDraft<ResolvedAddress, LoadBalancerRuleId> {
-        let port = Port {
-            transport: Transport::Tcp,
-            number: 80,
-        };
+        let port = Port { transport: Transport::Tcp, number: 80 };
         let member = MemberDraft {
             rule: LoadBalancerRuleId::parse("60ab8e3f-5327-4dfd").unwrap(),
             digest: members_digest([]),
         };
         RecordDraft {
-            addresses: vec![AddressDraft {
-                address: address(),
-                ours: true,
-            }],
+            addresses: vec![AddressDraft { address: address(), ours: true }],
             openings: [].into(),
             acl: [].into(),
             firewall: None,
@@ -246,9 +175,7 @@ pub(crate) mod tests {
     }
 
     fn text(finalizers: &[&str], patch: &ResolvedPatch) -> String {
-        body(&current(finalizers), patch, &cluster())
-            .unwrap()
-            .to_string()
+        body(&current(finalizers), patch, &cluster()).unwrap().to_string()
     }
 
     #[test]
@@ -256,11 +183,11 @@ pub(crate) mod tests {
         let uid = ServiceUid::parse(UID).unwrap();
         let patch = PatchService {
             finalizer: Some(FinalizerChange::Add),
-            intent: Some(Some(Intent {
+            intent: Edit::Set(Intent {
                 job: ccm_core::ids::JobId::parse("83ab0ded-0000-4000-8000-000000000001").unwrap(),
                 at: "2026-12-01T20:48:10Z".parse().unwrap(),
                 service: uid,
-            })),
+            }),
             ..nothing()
         };
         insta::assert_snapshot!(text(&["foreign/x"], &patch), @r#"{"metadata":{"annotations":{"service.beta.kubernetes.io/cloudstack-load-balancer-ip-intent":"83ab0ded-0000-4000-8000-000000000001 2026-12-01T20:48:10Z 6f1c2a30-5b7e-4c11-9d02-1a2b3c4d5e6f"},"finalizers":["foreign/x","service.kubernetes.io/load-balancer-cleanup"],"resourceVersion":"17","uid":"6f1c2a30-5b7e-4c11-9d02-1a2b3c4d5e6f"}}"#);
@@ -269,13 +196,10 @@ pub(crate) mod tests {
     #[test]
     fn a_record_verdict_and_status_go_in_one_write() {
         let patch = PatchService {
-            verdict: Some(Some(Verdict::Ours)),
-            intent: Some(None),
-            record: Some(Some(draft())),
-            ingress: Some(IngressDraft::Address {
-                address: address(),
-                ip_mode: IpMode::Proxy,
-            }),
+            verdict: Edit::Set(Verdict::Ours),
+            intent: Edit::Remove,
+            record: Edit::Set(draft()),
+            ingress: Some(IngressDraft::Address { address: address(), ip_mode: IpMode::Proxy }),
             ..nothing()
         };
         insta::assert_snapshot!(text(&[FINALIZER], &patch), @r#"{"metadata":{"annotations":{"service.beta.kubernetes.io/cloudstack-load-balancer-ip-associated-by-controller":"true","service.beta.kubernetes.io/cloudstack-load-balancer-ip-intent":null,"service.beta.kubernetes.io/cloudstack-load-balancer-record":"{\"v\":1,\"cluster\":\"prod\",\"service\":\"6f1c2a30-5b7e-4c11-9d02-1a2b3c4d5e6f\",\"addresses\":[{\"id\":\"0b332beb-3d9a-4c8c-971b-57079ccdbdcd\",\"allocated\":\"2026-12-01T20:48:10+0000\",\"ours\":true}],\"members\":{\"tcp-80\":\"60ab8e3f:e3b0c44298fc\"}}"},"uid":"6f1c2a30-5b7e-4c11-9d02-1a2b3c4d5e6f"},"status":{"loadBalancer":{"ingress":[{"ip":"203.0.113.10","ipMode":"Proxy"}]}}}"#);
@@ -285,8 +209,8 @@ pub(crate) mod tests {
     fn leaving_removes_only_our_finalizer_and_annotations() {
         let patch = PatchService {
             finalizer: Some(FinalizerChange::Remove),
-            verdict: Some(None),
-            record: Some(None),
+            verdict: Edit::Remove,
+            record: Edit::Remove,
             ingress: Some(IngressDraft::Empty),
             ..nothing()
         };
@@ -295,14 +219,8 @@ pub(crate) mod tests {
 
     #[test]
     fn a_finalizer_that_is_as_wanted_is_not_written() {
-        let add = PatchService {
-            finalizer: Some(FinalizerChange::Add),
-            ..nothing()
-        };
-        let remove = PatchService {
-            finalizer: Some(FinalizerChange::Remove),
-            ..nothing()
-        };
+        let add = PatchService { finalizer: Some(FinalizerChange::Add), ..nothing() };
+        let remove = PatchService { finalizer: Some(FinalizerChange::Remove), ..nothing() };
         let only_uid = format!(r#"{{"metadata":{{"uid":"{UID}"}}}}"#);
         assert_eq!(text(&[FINALIZER], &add), only_uid);
         assert_eq!(text(&["foreign/x"], &remove), only_uid);

@@ -48,9 +48,8 @@ mod tests {
     #[test]
     fn transient_failures_double_up_to_five_minutes() {
         let mut backoff = Backoff::default();
-        let delays: Vec<u64> = (0..8)
-            .map(|_| backoff.handle_failure(Fault::Transient, 0.0).as_secs())
-            .collect();
+        let delays: Vec<u64> =
+            (0..8).map(|_| backoff.handle_failure(Fault::Transient, 0.0).as_secs()).collect();
         assert_eq!(delays, [5, 10, 20, 40, 80, 160, 300, 300]);
         backoff.handle_success();
         assert_eq!(backoff.handle_failure(Fault::Transient, 0.0).as_secs(), 5);

@@ -45,10 +45,7 @@ impl JobWait {
 
     /// Starts to follow a job that was accepted at `now`, for at most `patience`.
     pub fn new(now: Timestamp, patience: Duration) -> Self {
-        Self {
-            deadline: later(now, patience),
-            delay: Self::FIRST,
-        }
+        Self { deadline: later(now, patience), delay: Self::FIRST }
     }
 
     /// When to ask for the first time.
@@ -102,17 +99,8 @@ mod tests {
     #[test]
     fn an_answer_ends_the_wait_even_after_the_deadline() {
         let mut wait = JobWait::new(Timestamp::UNIX_EPOCH, Duration::ZERO);
-        assert_eq!(
-            wait.handle_status(Timestamp::MAX, JobStatus::Succeeded),
-            JobStep::Succeeded
-        );
-        assert_eq!(
-            wait.handle_status(Timestamp::MAX, JobStatus::Failed),
-            JobStep::Failed
-        );
-        assert_eq!(
-            wait.handle_status(Timestamp::MAX, JobStatus::Unclear),
-            JobStep::TimedOut
-        );
+        assert_eq!(wait.handle_status(Timestamp::MAX, JobStatus::Succeeded), JobStep::Succeeded);
+        assert_eq!(wait.handle_status(Timestamp::MAX, JobStatus::Failed), JobStep::Failed);
+        assert_eq!(wait.handle_status(Timestamp::MAX, JobStatus::Unclear), JobStep::TimedOut);
     }
 }

@@ -4,5 +4,8 @@
 
 pub mod backoff;
 pub mod error;
+pub mod execution;
 pub mod job;
+pub mod lanes;
 pub mod output;
+pub(crate) mod resolve;

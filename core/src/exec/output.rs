@@ -20,6 +20,18 @@ pub enum Output {
     Done,
 }
 
+impl Output {
+    /// The address, if it is one.
+    pub fn address(&self) -> Option<&ResolvedAddress> {
+        if let Self::Address(address) = self { Some(address) } else { None }
+    }
+
+    /// The load balancer rule, if it is one.
+    pub fn rule(&self) -> Option<&LoadBalancerRuleId> {
+        if let Self::LoadBalancerRule(id) = self { Some(id) } else { None }
+    }
+}
+
 /// What is on an address (listPublicIpAddresses by id, listLoadBalancerRules by `publicipid`,
 /// listFirewallRules by `ipaddressid`, all read afresh).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -52,27 +52,14 @@ impl Mark {
                 _ => {}
             }
         }
-        Some(Self {
-            cluster: cluster?,
-            service: service?,
-            port: port?,
-            address,
-        })
+        Some(Self { cluster: cluster?, service: service?, port: port?, address })
     }
 }
 
 impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            cluster,
-            service,
-            port,
-            address,
-        } = self;
-        write!(
-            f,
-            "{PREFIX} cluster={cluster} service={service} port={port}"
-        )?;
+        let Self { cluster, service, port, address } = self;
+        write!(f, "{PREFIX} cluster={cluster} service={service} port={port}")?;
         match address {
             Some(Verdict::Ours) => f.write_str(" address=ours"),
             Some(Verdict::User) => f.write_str(" address=user"),
@@ -91,10 +78,7 @@ mod tests {
         let mark = Mark::new(
             &ClusterId::parse(&"c".repeat(63)).unwrap(),
             &ServiceUid::parse("6f1c2a30-5b7e-4c11-9d02-1a2b3c4d5e6f").unwrap(),
-            Port {
-                transport: Transport::Tcp,
-                number: 65535,
-            },
+            Port { transport: Transport::Tcp, number: 65535 },
             Verdict::User,
         );
         let text = mark.to_string();
@@ -104,12 +88,7 @@ mod tests {
 
     #[test]
     fn other_texts_are_no_marks() {
-        for text in [
-            "",
-            "ops",
-            "cloudstack-ccm/1",
-            "cloudstack-ccm/2 cluster=a service=b port=c",
-        ] {
+        for text in ["", "ops", "cloudstack-ccm/1", "cloudstack-ccm/2 cluster=a service=b port=c"] {
             assert_eq!(Mark::parse(text), None, "{text:?}");
         }
     }

@@ -79,9 +79,7 @@ impl Intent {
             let service = ServiceUid::parse(words.next()?).ok()?;
             words.next().is_none().then_some(Self { job, at, service })
         };
-        read().ok_or_else(|| NotAnIntent {
-            text: text.to_owned(),
-        })
+        read().ok_or_else(|| NotAnIntent { text: text.to_owned() })
     }
 }
 
@@ -139,6 +137,11 @@ impl Opening {
     pub fn new(port: Port, cidrs: &CidrSet) -> Self {
         Self(format!("{port}:{}", short_hash(&cidrs.sorted_texts())))
     }
+
+    /// Its port; `None` for a text that we did not write.
+    pub fn port(&self) -> Option<Port> {
+        Port::parse(self.0.split_once(':')?.0)
+    }
 }
 
 impl fmt::Display for Opening {
@@ -161,10 +164,7 @@ impl TryFrom<String> for MemberDigest {
     type Error = String;
     fn try_from(text: String) -> Result<Self, String> {
         match text.split_once(':') {
-            Some((rule, digest)) => Ok(Self {
-                rule: rule.to_owned(),
-                digest: digest.to_owned(),
-            }),
+            Some((rule, digest)) => Ok(Self { rule: rule.to_owned(), digest: digest.to_owned() }),
             None => Err(format!("{text:?} is not `<rule>:<digest>`")),
         }
     }
@@ -246,16 +246,7 @@ impl Record {
     pub fn parse(text: &str) -> Result<Self, NotARecord> {
         let malformed = |error: serde_json::Error| NotARecord::Malformed(error.to_string());
         let read: RecordText = serde_json::from_str(text).map_err(malformed)?;
-        let RecordText {
-            v,
-            cluster,
-            service,
-            addresses,
-            openings,
-            acl,
-            firewall,
-            members,
-        } = read;
+        let RecordText { v, cluster, service, addresses, openings, acl, firewall, members } = read;
         if v != 1 {
             return Err(NotARecord::Version(v));
         }
@@ -263,43 +254,19 @@ impl Record {
             .into_iter()
             .filter_map(|(port, digest)| Some((Port::parse(&port)?, digest)))
             .collect();
-        Ok(Self {
-            cluster,
-            service,
-            addresses,
-            openings,
-            acl,
-            firewall,
-            members,
-        })
+        Ok(Self { cluster, service, addresses, openings, acl, firewall, members })
     }
 
     /// The annotation's text. If it is longer than [`RECORD_LIMIT`], the member digests are left
     /// out: those rules are then read instead.
     pub fn to_text(&self) -> String {
         let whole = self.json(true);
-        if whole.len() <= RECORD_LIMIT {
-            whole
-        } else {
-            self.json(false)
-        }
+        if whole.len() <= RECORD_LIMIT { whole } else { self.json(false) }
     }
 
     fn json(&self, with_members: bool) -> String {
-        let Self {
-            cluster,
-            service,
-            addresses,
-            openings,
-            acl,
-            firewall,
-            members,
-        } = self.clone();
-        let members = if with_members {
-            members
-        } else {
-            BTreeMap::new()
-        };
+        let Self { cluster, service, addresses, openings, acl, firewall, members } = self.clone();
+        let members = if with_members { members } else { BTreeMap::new() };
         let text = RecordText {
             v: 1,
             cluster,
@@ -308,10 +275,7 @@ impl Record {
             openings,
             acl,
             firewall,
-            members: members
-                .into_iter()
-                .map(|(port, digest)| (port.to_string(), digest))
-                .collect(),
+            members: members.into_iter().map(|(port, digest)| (port.to_string(), digest)).collect(),
         };
         serde_json::to_string(&text).unwrap_or_default()
     }
@@ -328,10 +292,7 @@ mod tests {
     use crate::model::service::Transport;
 
     fn port(number: u16) -> Port {
-        Port {
-            transport: Transport::Tcp,
-            number,
-        }
+        Port { transport: Transport::Tcp, number }
     }
 
     fn record() -> Record {
@@ -344,15 +305,10 @@ mod tests {
             allocated: "2026-12-01T20:48:10+0000".to_owned(),
             ours: true,
         });
-        record
-            .openings
-            .insert(Opening::new(port(443), &CidrSet::everybody()));
+        record.openings.insert(Opening::new(port(443), &CidrSet::everybody()));
         record.members.insert(
             port(443),
-            MemberDigest {
-                rule: "60ab8e3f".to_owned(),
-                digest: members_digest([]),
-            },
+            MemberDigest { rule: "60ab8e3f".to_owned(), digest: members_digest([]) },
         );
         record
     }
@@ -378,10 +334,7 @@ mod tests {
         for number in 1..500 {
             large.members.insert(
                 port(number),
-                MemberDigest {
-                    rule: "60ab8e3f".into(),
-                    digest: "0".repeat(12),
-                },
+                MemberDigest { rule: "60ab8e3f".into(), digest: "0".repeat(12) },
             );
         }
         let read = Record::parse(&large.to_text()).unwrap();
@@ -394,12 +347,7 @@ mod tests {
     fn an_intent_is_read_back() {
         let text = "83ab0ded-0000-4000-8000-000000000001 2026-12-01T20:48:10Z 6f1c2a30-5b7e-4c11-9d02-1a2b3c4d5e6f";
         assert_eq!(Intent::parse(text).unwrap().to_string(), text);
-        for text in [
-            "",
-            "a b c",
-            "x 2026-12-01T20:48:10Z",
-            "x 2026-12-01T20:48:10Z u extra",
-        ] {
+        for text in ["", "a b c", "x 2026-12-01T20:48:10Z", "x 2026-12-01T20:48:10Z u extra"] {
             assert!(Intent::parse(text).is_err(), "{text:?}");
         }
     }

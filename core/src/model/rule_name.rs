@@ -49,16 +49,11 @@ pub fn read(name: &str, port: u16) -> NamedBy {
     };
     let (base, protocol) = split_protocol(stem);
     match protocol {
-        Some(_) if base.starts_with("K8s_svc_") => NamedBy::Fork {
-            prefix: base.to_owned(),
-        },
-        Some(protocol) if is_load_balancer_name(base) => NamedBy::Controller {
-            load_balancer: base.to_owned(),
-            protocol,
-        },
-        None if is_load_balancer_name(base) => NamedBy::InTree {
-            load_balancer: base.to_owned(),
-        },
+        Some(_) if base.starts_with("K8s_svc_") => NamedBy::Fork { prefix: base.to_owned() },
+        Some(protocol) if is_load_balancer_name(base) => {
+            NamedBy::Controller { load_balancer: base.to_owned(), protocol }
+        }
+        None if is_load_balancer_name(base) => NamedBy::InTree { load_balancer: base.to_owned() },
         _ => NamedBy::Other,
     }
 }
@@ -89,9 +84,7 @@ fn split_protocol(stem: &str) -> (&str, Option<RuleProtocol>) {
 
 fn is_load_balancer_name(text: &str) -> bool {
     text.len() == 32
-        && text
-            .strip_prefix('a')
-            .is_some_and(|rest| rest.chars().all(|c| c.is_ascii_hexdigit()))
+        && text.strip_prefix('a').is_some_and(|rest| rest.chars().all(|c| c.is_ascii_hexdigit()))
 }
 
 #[cfg(test)]
@@ -105,37 +98,18 @@ mod tests {
         assert_eq!(load_balancer_name(&uid), lb);
         for protocol in [RuleProtocol::Tcp, RuleProtocol::TcpProxy, RuleProtocol::Udp] {
             let named = read(&rule_name(&uid, protocol, 443), 443);
-            assert_eq!(
-                named,
-                NamedBy::Controller {
-                    load_balancer: lb.to_owned(),
-                    protocol
-                }
-            );
+            assert_eq!(named, NamedBy::Controller { load_balancer: lb.to_owned(), protocol });
         }
-        assert_eq!(
-            read(&format!("{lb}-80"), 80),
-            NamedBy::InTree {
-                load_balancer: lb.to_owned()
-            }
-        );
+        assert_eq!(read(&format!("{lb}-80"), 80), NamedBy::InTree { load_balancer: lb.to_owned() });
         assert_eq!(
             read("K8s_svc_kubernetes_default_a-b-tcp-80", 80),
-            NamedBy::Fork {
-                prefix: fork_prefix("kubernetes", "default", "a-b")
-            }
+            NamedBy::Fork { prefix: fork_prefix("kubernetes", "default", "a-b") }
         );
     }
 
     #[test]
     fn a_name_for_another_port_or_by_hand_says_nothing() {
-        for name in [
-            "web",
-            "a6f1c2a305b7e4c119d021a2b3c4d5e6-tcp-80",
-            "",
-            "-443",
-            "api-tcp-443",
-        ] {
+        for name in ["web", "a6f1c2a305b7e4c119d021a2b3c4d5e6-tcp-80", "", "-443", "api-tcp-443"] {
             assert_eq!(read(name, 443), NamedBy::Other, "{name:?}");
         }
     }

@@ -93,10 +93,7 @@ impl Port {
             "udp" => Transport::Udp,
             _ => return None,
         };
-        Some(Self {
-            transport,
-            number: number.parse().ok()?,
-        })
+        Some(Self { transport, number: number.parse().ok()? })
     }
 }
 

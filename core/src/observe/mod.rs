@@ -4,6 +4,9 @@
 //! and members that nobody needs to know are absent from [`CloudState::members`]
 //! ([`scope::members_to_read`] says which are needed).
 
+pub mod index;
+pub mod machines;
+pub mod ownership;
 pub mod scope;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -229,10 +232,7 @@ impl FirewallRule {
     pub fn port(&self) -> Option<Port> {
         let transport = self.transport()?;
         match self.ports {
-            Some((start, end)) if start == end => Some(Port {
-                transport,
-                number: start,
-            }),
+            Some((start, end)) if start == end => Some(Port { transport, number: start }),
             _ => None,
         }
     }
@@ -376,9 +376,7 @@ pub struct VirtualMachine {
 impl VirtualMachine {
     /// The NIC of a network, if it has an IPv4 address there.
     pub fn nic_in(&self, network: &NetworkId) -> Option<&Nic> {
-        self.nics
-            .iter()
-            .find(|nic| &nic.network == network && nic.ipv4.is_some())
+        self.nics.iter().find(|nic| &nic.network == network && nic.ipv4.is_some())
     }
 
     /// The default NIC.

@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use crate::ids::{JobId, ProjectId, PublicIpId};
+use crate::model::Desired;
+use crate::model::policy::Policy;
+use crate::model::service::Service;
 
 /// What an observation must cover. Everything else comes with the bulk lists: virtual machines,
 /// networks, VPCs, allocated addresses, load balancer rules, firewall rules, ACL lists and items.
@@ -18,4 +21,26 @@ pub struct Scope {
     pub address_ids: BTreeSet<PublicIpId>,
     /// Jobs that intents name.
     pub jobs: BTreeSet<JobId>,
+}
+
+impl Scope {
+    /// What planning these Services needs.
+    pub fn new(desired: &Desired, policy: &Policy) -> Self {
+        let mut scope = Self { project: policy.project.clone(), ..Self::default() };
+        for service in desired.services.values() {
+            scope.add(service);
+        }
+        scope
+    }
+
+    fn add(&mut self, service: &Service) {
+        self.addresses.extend(service.spec.as_ref().ok().and_then(|spec| spec.requested_address));
+        let recorded = &service.recorded;
+        let published = recorded.ingress.iter().filter_map(|entry| entry.ip.as_deref());
+        self.addresses.extend(published.filter_map(|ip| ip.parse::<Ipv4Addr>().ok()));
+        self.jobs.extend(recorded.intent.iter().map(|intent| intent.job.clone()));
+        let record = recorded.record.iter().flat_map(|record| &record.addresses);
+        self.address_ids.extend(record.map(|address| address.id.clone()));
+        self.address_ids.extend(recorded.fork.iter().map(|fork| fork.address.clone()));
+    }
 }

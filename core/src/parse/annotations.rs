@@ -137,9 +137,7 @@ pub fn nearest_user_key(key: &str) -> Option<&'static str> {
         .filter(|annotation| annotation.writer == Writer::User)
         .filter_map(|annotation| annotation.key.strip_prefix(PREFIX));
     let near = nearest(suffix, suffixes)?;
-    ALL.iter()
-        .map(|annotation| annotation.key)
-        .find(|key| key.strip_prefix(PREFIX) == Some(near))
+    ALL.iter().map(|annotation| annotation.key).find(|key| key.strip_prefix(PREFIX) == Some(near))
 }
 
 /// The reference, as `deploy/docs/annotations.md` holds it.
@@ -149,21 +147,11 @@ pub fn markdown() -> String {
          <!-- Generated from core/src/parse/annotations.rs; tests/tests/docs.rs compares. -->\n\n",
     );
     // Writing to a String can't fail.
-    let _ = write!(
-        text,
-        "Every key begins with `{PREFIX}`; the table names what follows.\n\n"
-    );
+    let _ = write!(text, "Every key begins with `{PREFIX}`; the table names what follows.\n\n");
     text.push_str(
         "| Key | Value | Without it | Written by | What it does |\n|---|---|---|---|---|\n",
     );
-    for Annotation {
-        key,
-        kind,
-        default,
-        writer,
-        doc,
-    } in ALL
-    {
+    for Annotation { key, kind, default, writer, doc } in ALL {
         let suffix = key.strip_prefix(PREFIX).unwrap_or(key);
         let _ = writeln!(
             text,

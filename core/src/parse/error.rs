@@ -255,10 +255,9 @@ impl fmt::Display for SpecWarning {
                 annotations::VERDICT,
                 Shown(value)
             ),
-            Self::UnreadableRecord { key, why } => write!(
-                f,
-                "annotation `{key}` can't be read and counts as absent: {why}"
-            ),
+            Self::UnreadableRecord { key, why } => {
+                write!(f, "annotation `{key}` can't be read and counts as absent: {why}")
+            }
         }
     }
 }

@@ -42,11 +42,7 @@ pub fn desired<'a>(
             .map(|raw| service(raw, context))
             .map(|service| (service.key.clone(), service))
             .collect(),
-        nodes: nodes
-            .into_iter()
-            .map(node)
-            .map(|node| (node.name.clone(), node))
-            .collect(),
+        nodes: nodes.into_iter().map(node).map(|node| (node.name.clone(), node)).collect(),
         learned: Learned::default(),
     }
 }

@@ -4,9 +4,7 @@
 /// being alike; the first of equals. `None` only if there are no candidates.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = plain(word);
-    candidates
-        .into_iter()
-        .min_by_key(|candidate| strsim::osa_distance(&word, &plain(candidate)))
+    candidates.into_iter().min_by_key(|candidate| strsim::osa_distance(&word, &plain(candidate)))
 }
 
 fn plain(word: &str) -> String {

@@ -23,14 +23,7 @@ const FALSE: [&str; 6] = ["0", "f", "F", "false", "FALSE", "False"];
 
 /// Reads a Node. Nothing about it can be wrong enough to refuse it.
 pub fn node(raw: &RawNode) -> Node {
-    let RawNode {
-        name,
-        deleting: _,
-        labels: _,
-        provider_id,
-        taints: _,
-        addresses,
-    } = raw;
+    let RawNode { name, deleting: _, labels: _, provider_id, taints: _, addresses } = raw;
     Node {
         name: name.clone(),
         provider_id: provider_id::provider_id(provider_id.as_deref().unwrap_or_default()),
@@ -73,18 +66,10 @@ mod tests {
     #[test]
     fn c032_only_a_false_label_includes() {
         for value in ["0", "f", "F", "false", "FALSE", "False"] {
-            assert_eq!(
-                node(&labelled(value)).eligibility,
-                Eligibility::Eligible,
-                "{value:?}"
-            );
+            assert_eq!(node(&labelled(value)).eligibility, Eligibility::Eligible, "{value:?}");
         }
         for value in ["true", "", "no", " false", "fAlse", "1"] {
-            assert_eq!(
-                node(&labelled(value)).eligibility,
-                Eligibility::Excluded,
-                "{value:?}"
-            );
+            assert_eq!(node(&labelled(value)).eligibility, Eligibility::Excluded, "{value:?}");
         }
     }
 
@@ -118,10 +103,7 @@ mod tests {
         assert_eq!(read.provider_id, ProviderId::None);
         assert_eq!(
             read.internal_ips,
-            [
-                "10.1.1.11".parse::<std::net::IpAddr>().unwrap(),
-                "2001:db8::1".parse().unwrap()
-            ]
+            ["10.1.1.11".parse::<std::net::IpAddr>().unwrap(), "2001:db8::1".parse().unwrap()]
         );
     }
 }

@@ -57,26 +57,11 @@ mod tests {
 
     #[test]
     fn c065_an_id_without_a_machine_is_none_and_another_scheme_is_foreign() {
-        for text in [
-            "",
-            "external-cloudstack://",
-            "cloudstack:///",
-            "cloudstack://region-1/",
-        ] {
+        for text in ["", "external-cloudstack://", "cloudstack:///", "cloudstack://region-1/"] {
             assert_eq!(provider_id(text), ProviderId::None, "{text:?}");
         }
-        for text in [
-            "kind://x/y",
-            "aws:///zone/i-1",
-            "cloudstack:///a b",
-            "a/b",
-            "://x",
-        ] {
-            assert_eq!(
-                provider_id(text),
-                ProviderId::Foreign(text.to_owned()),
-                "{text:?}"
-            );
+        for text in ["kind://x/y", "aws:///zone/i-1", "cloudstack:///a b", "a/b", "://x"] {
+            assert_eq!(provider_id(text), ProviderId::Foreign(text.to_owned()), "{text:?}");
         }
     }
 

@@ -64,9 +64,7 @@ fn verdict(raw: &RawService, warnings: &mut Vec<SpecWarning>) -> Option<Verdict>
         "true" => Some(Verdict::Ours),
         "false" => Some(Verdict::User),
         value => {
-            warnings.push(SpecWarning::UnreadableVerdict {
-                value: value.to_owned(),
-            });
+            warnings.push(SpecWarning::UnreadableVerdict { value: value.to_owned() });
             None
         }
     }
@@ -115,19 +113,10 @@ mod tests {
     #[test]
     fn c103_a_copied_record_is_absent_with_its_verdict() {
         for copied in [
-            [
-                (annotations::RECORD, record_of(OTHER)),
-                (annotations::VERDICT, "true".into()),
-            ],
-            [
-                (annotations::INTENT, intent_of(OTHER)),
-                (annotations::VERDICT, "true".into()),
-            ],
+            [(annotations::RECORD, record_of(OTHER)), (annotations::VERDICT, "true".into())],
+            [(annotations::INTENT, intent_of(OTHER)), (annotations::VERDICT, "true".into())],
         ] {
-            let copied: Vec<_> = copied
-                .iter()
-                .map(|(key, text)| (*key, text.as_str()))
-                .collect();
+            let copied: Vec<_> = copied.iter().map(|(key, text)| (*key, text.as_str())).collect();
             let (read, warnings) = read_all(&copied);
             assert!(warnings.is_empty());
             assert!(read.of_another_service);
@@ -158,12 +147,7 @@ mod tests {
         let codes: Vec<_> = warnings.iter().map(SpecWarning::code).collect();
         assert_eq!(
             codes,
-            [
-                "UnreadableRecord",
-                "UnreadableRecord",
-                "UnreadableRecord",
-                "UnreadableVerdict"
-            ]
+            ["UnreadableRecord", "UnreadableRecord", "UnreadableRecord", "UnreadableVerdict"]
         );
     }
 }

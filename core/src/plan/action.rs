@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::cidr::{CidrSet, Sources};
 use crate::ids::{
-    FirewallRuleId, JobId, LoadBalancerRuleId, NetworkAclItemId, NetworkAclListId, NetworkId,
-    ProjectId, PublicIpId, ServiceKey, VirtualMachineId, VpcId,
+    ClusterId, FirewallRuleId, JobId, LoadBalancerRuleId, NetworkAclItemId, NetworkAclListId,
+    NetworkId, ProjectId, PublicIpId, ServiceKey, ServiceUid, VirtualMachineId, VpcId,
 };
-use crate::model::record::{Intent, Verdict};
+use crate::model::record::{AddressRecord, Intent, MemberDigest, Opening, Record, Verdict};
 use crate::model::service::{Algorithm, Port, RuleProtocol};
 use crate::plan::StepId;
 
@@ -38,10 +38,7 @@ pub struct Pending<I> {
 
 impl<I> Pending<I> {
     pub(super) fn new(step: StepId) -> Self {
-        Self {
-            step,
-            kind: PhantomData,
-        }
+        Self { step, kind: PhantomData }
     }
 
     /// The step that makes it.
@@ -183,6 +180,8 @@ pub struct CreateFirewallRule<A> {
     pub port: Port,
     /// `cidrlist`; never empty.
     pub cidrs: CidrSet,
+    /// Nobody can say whether this VPC has a Firewall service: this call finds out.
+    pub trial: Option<VpcId>,
 }
 
 /// deleteFirewallRule.
@@ -236,14 +235,56 @@ pub struct PatchService<A, R> {
     pub service: ServiceKey,
     /// The finalizer.
     pub finalizer: Option<FinalizerChange>,
-    /// `…-ip-associated-by-controller`; `Some(None)` removes it.
-    pub verdict: Option<Option<Verdict>>,
-    /// `…-ip-intent`; `Some(None)` removes it.
-    pub intent: Option<Option<Intent>>,
-    /// `…-record`; `Some(None)` removes it.
-    pub record: Option<Option<RecordDraft<A, R>>>,
+    /// `…-ip-associated-by-controller`.
+    pub verdict: Edit<Verdict>,
+    /// `…-ip-intent`.
+    pub intent: Edit<Intent>,
+    /// `…-record`.
+    pub record: Edit<RecordDraft<A, R>>,
     /// `status.loadBalancer.ingress`.
     pub ingress: Option<IngressDraft<A>>,
+}
+
+/// A patch in a plan.
+pub type PlannedPatch = PatchService<Ref<ResolvedAddress>, Ref<LoadBalancerRuleId>>;
+
+/// A patch with every id known.
+pub type ResolvedPatch = PatchService<ResolvedAddress, LoadBalancerRuleId>;
+
+/// What becomes of an annotation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Edit<T> {
+    /// It stays as it is.
+    #[default]
+    Keep,
+    /// It gets this value.
+    Set(T),
+    /// It goes.
+    Remove,
+}
+
+impl<T> Edit<T> {
+    /// The value to set.
+    pub fn value(&self) -> Option<&T> {
+        match self {
+            Self::Set(value) => Some(value),
+            Self::Keep | Self::Remove => None,
+        }
+    }
+
+    /// The same edit of what `f` makes of the value.
+    pub fn map<U>(&self, f: impl FnOnce(&T) -> U) -> Edit<U> {
+        match self {
+            Self::Keep => Edit::Keep,
+            Self::Set(value) => Edit::Set(f(value)),
+            Self::Remove => Edit::Remove,
+        }
+    }
+
+    /// Whether nothing changes.
+    pub fn is_keep(&self) -> bool {
+        matches!(self, Self::Keep)
+    }
 }
 
 /// What becomes of the finalizer.
@@ -262,13 +303,36 @@ pub struct RecordDraft<A, R> {
     /// The addresses, the current one first.
     pub addresses: Vec<AddressDraft<A>>,
     /// Openings by content.
-    pub openings: BTreeSet<crate::model::record::Opening>,
+    pub openings: BTreeSet<Opening>,
     /// Adopted ACL items.
     pub acl: BTreeSet<NetworkAclItemId>,
     /// See [`crate::model::record::Record::firewall`].
     pub firewall: Option<bool>,
     /// Digest by port, each with the rule that it is believed for.
     pub members: BTreeMap<Port, MemberDraft<R>>,
+}
+
+impl RecordDraft<ResolvedAddress, LoadBalancerRuleId> {
+    /// The record, once every id is known.
+    pub fn to_record(&self, cluster: &ClusterId, service: &ServiceUid) -> Record {
+        let Self { addresses, openings, acl, firewall, members } = self;
+        let address = |AddressDraft { address, ours }: &AddressDraft<ResolvedAddress>| {
+            let (id, allocated) = (address.id.clone(), address.allocated.clone());
+            AddressRecord { id, allocated, ours: *ours }
+        };
+        let member = |MemberDraft { rule, digest }: &MemberDraft<LoadBalancerRuleId>| {
+            MemberDigest { rule: rule.short().to_owned(), digest: digest.clone() }
+        };
+        Record {
+            cluster: cluster.clone(),
+            service: service.clone(),
+            addresses: addresses.iter().map(address).collect(),
+            openings: openings.clone(),
+            acl: acl.clone(),
+            firewall: *firewall,
+            members: members.iter().map(|(port, draft)| (*port, member(draft))).collect(),
+        }
+    }
 }
 
 /// An address to record.
@@ -398,7 +462,7 @@ actions! {
     /// See [`DeleteNetworkAcl`].
     DeleteNetworkAcl(DeleteNetworkAcl, DeleteNetworkAcl), "deleteNetworkACL", Change;
     /// See [`PatchService`].
-    PatchService(PatchService<Ref<ResolvedAddress>, Ref<LoadBalancerRuleId>>, PatchService<ResolvedAddress, LoadBalancerRuleId>), "patch services/status", Write;
+    PatchService(PlannedPatch, ResolvedPatch), "patch services/status", Write;
 }
 
 /// An address with everything that a Kubernetes write says of it.
@@ -410,4 +474,42 @@ pub struct ResolvedAddress {
     pub address: Ipv4Addr,
     /// `allocated` as listed.
     pub allocated: String,
+}
+
+impl Action {
+    /// The steps whose results it needs.
+    pub fn references(&self) -> Vec<&StepId> {
+        let mut steps = Vec::new();
+        match self {
+            Self::CreateLoadBalancerRule(create) => steps.extend(create.address.pending()),
+            Self::AssignToLoadBalancerRule(assign) => steps.extend(assign.rule.pending()),
+            Self::CreateFirewallRule(create) => steps.extend(create.address.pending()),
+            Self::PatchService(patch) => steps.extend(patch.references()),
+            Self::AssociateIpAddress(_)
+            | Self::CheckAddressUnused(_)
+            | Self::DisassociateIpAddress(_)
+            | Self::UpdateLoadBalancerRule(_)
+            | Self::DeleteLoadBalancerRule(_)
+            | Self::RemoveFromLoadBalancerRule(_)
+            | Self::DeleteFirewallRule(_)
+            | Self::CreateNetworkAcl(_)
+            | Self::DeleteNetworkAcl(_) => {}
+        }
+        steps
+    }
+}
+
+impl PlannedPatch {
+    fn references(&self) -> Vec<&StepId> {
+        let Self { service: _, finalizer: _, verdict: _, intent: _, record, ingress } = self;
+        let mut steps: Vec<&StepId> = Vec::new();
+        if let Some(draft) = record.value() {
+            steps.extend(draft.addresses.iter().filter_map(|entry| entry.address.pending()));
+            steps.extend(draft.members.values().filter_map(|entry| entry.rule.pending()));
+        }
+        if let Some(IngressDraft::Address { address, ip_mode: _ }) = ingress {
+            steps.extend(address.pending());
+        }
+        steps
+    }
 }

@@ -1,14 +1,46 @@
 //! From what is wanted and what is there to an ordered list of steps.
 
+//!
+//! [`planner::Planner`] works out what all Services have in common; its `plan` leads to `ensure`
+//! (a load balancer is wanted) or `teardown` (it is not). One planner per kind of object says
+//! what that object needs: `public_ip`, `network`, `port`, `load_balancer_rule`, `member`,
+//! `firewall_rule`, `network_acl`, `release`. `serve` puts the needs of one port in order,
+//! `writes` puts the writes on the Service around them.
+
 pub mod action;
+pub mod builder;
+pub mod check;
+mod draft;
+mod ensure;
+mod firewall_rule;
+mod load_balancer_rule;
+mod member;
+mod network;
+mod network_acl;
+pub mod planner;
+mod port;
+mod public_ip;
+pub mod reason;
+mod release;
+pub mod report;
+mod serve;
+mod service_patch;
+pub mod standing;
+mod teardown;
+mod writes;
 
 use std::collections::BTreeSet;
 use std::fmt;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::ServiceKey;
-use action::Action;
+use crate::model::Desired;
+use crate::model::policy::Policy;
+use crate::observe::index::Observed;
+use action::{Action, Kind};
+use reason::{Disruption, Reason};
 
 /// The name of a step within its plan, for example `rule/tcp-443`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -33,6 +65,37 @@ impl fmt::Display for StepId {
     }
 }
 
+/// A plan, and what is not in it and why. Both empty: the Service is converged.
+#[must_use]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// What is to be done.
+    pub plan: Plan,
+    /// What is not, and why.
+    pub report: report::Report,
+}
+
+impl Planned {
+    /// Nothing to do and nothing to say.
+    pub fn nothing(service: ServiceKey) -> Self {
+        Self { plan: Plan { service, steps: Vec::new() }, report: report::Report::default() }
+    }
+}
+
+/// Plans one Service.
+///
+/// # Errors
+/// [`planner::PlanError`] if the Service is not there or the observation is too narrow for it.
+pub fn plan(
+    desired: &Desired,
+    observed: &Observed,
+    policy: &Policy,
+    now: Timestamp,
+    service: &ServiceKey,
+) -> Result<Planned, planner::PlanError> {
+    planner::Planner::new(desired, observed, policy, now).plan(service)
+}
+
 /// What is to be done for one Service, in order.
 #[must_use]
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +104,23 @@ pub struct Plan {
     pub service: ServiceKey,
     /// The steps; each stands behind those that it waits for.
     pub steps: Vec<Step>,
+}
+
+impl Plan {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// Whether any step changes CloudStack.
+    pub fn touches_cloud(&self) -> bool {
+        self.steps.iter().any(|step| step.action.kind() == Kind::Change)
+    }
+
+    /// A step by name.
+    pub fn step(&self, id: &StepId) -> Option<&Step> {
+        self.steps.iter().find(|step| &step.id == id)
+    }
 }
 
 /// One thing to do.
@@ -52,4 +132,8 @@ pub struct Step {
     pub action: Action,
     /// The steps that must have succeeded before.
     pub after: BTreeSet<StepId>,
+    /// Why it is planned.
+    pub reason: Reason,
+    /// What it costs the Service's users.
+    pub disruption: Disruption,
 }

@@ -82,11 +82,7 @@ pub fn read(sources: &[Source]) -> Result<Manifests, ManifestErrors> {
             }
         }
     }
-    if reader.errors.is_empty() {
-        Ok(reader.manifests)
-    } else {
-        Err(ManifestErrors(reader.errors))
-    }
+    if reader.errors.is_empty() { Ok(reader.manifests) } else { Err(ManifestErrors(reader.errors)) }
 }
 
 /// Reads one text as if it were a file; `path` names it in errors, and its extension chooses
@@ -97,11 +93,7 @@ pub fn read(sources: &[Source]) -> Result<Manifests, ManifestErrors> {
 pub fn read_text(path: &Path, text: &str, assume: Assume) -> Result<Manifests, ManifestErrors> {
     let mut reader = Reader::default();
     reader.file(path, text, assume);
-    if reader.errors.is_empty() {
-        Ok(reader.manifests)
-    } else {
-        Err(ManifestErrors(reader.errors))
-    }
+    if reader.errors.is_empty() { Ok(reader.manifests) } else { Err(ManifestErrors(reader.errors)) }
 }
 
 #[derive(Default)]
@@ -125,26 +117,19 @@ impl Reader {
             return vec![path.to_owned()];
         }
         let listed = fs::read_dir(path).and_then(|entries| {
-            entries
-                .map(|entry| entry.map(|entry| entry.path()))
-                .collect::<io::Result<Vec<_>>>()
+            entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>()
         });
         match listed {
             Ok(mut files) => {
                 files.retain(|file| is_manifest(file));
                 files.sort();
                 if files.is_empty() {
-                    self.errors.push(ManifestError::EmptyDirectory {
-                        path: path.to_owned(),
-                    });
+                    self.errors.push(ManifestError::EmptyDirectory { path: path.to_owned() });
                 }
                 files
             }
             Err(cause) => {
-                self.errors.push(ManifestError::Unreadable {
-                    path: path.to_owned(),
-                    cause,
-                });
+                self.errors.push(ManifestError::Unreadable { path: path.to_owned(), cause });
                 Vec::new()
             }
         }
@@ -153,21 +138,14 @@ impl Reader {
     fn text(&mut self, path: &Path) -> Option<String> {
         let size = fs::metadata(path).map(|metadata| metadata.len());
         let error = match size {
-            Ok(size) if size > FILE_LIMIT => ManifestError::TooLarge {
-                path: path.to_owned(),
-                size,
-            },
+            Ok(size) if size > FILE_LIMIT => {
+                ManifestError::TooLarge { path: path.to_owned(), size }
+            }
             Ok(_) => match fs::read_to_string(path) {
                 Ok(text) => return Some(text),
-                Err(cause) => ManifestError::Unreadable {
-                    path: path.to_owned(),
-                    cause,
-                },
+                Err(cause) => ManifestError::Unreadable { path: path.to_owned(), cause },
             },
-            Err(cause) => ManifestError::Unreadable {
-                path: path.to_owned(),
-                cause,
-            },
+            Err(cause) => ManifestError::Unreadable { path: path.to_owned(), cause },
         };
         self.errors.push(error);
         None
@@ -293,11 +271,7 @@ impl Reader {
         let second = place.path.to_owned();
         match self.seen.get(&object) {
             Some(first) => {
-                self.errors.push(ManifestError::Duplicate {
-                    first: first.clone(),
-                    object,
-                    second,
-                });
+                self.errors.push(ManifestError::Duplicate { first: first.clone(), object, second });
                 false
             }
             None => {
@@ -329,10 +303,7 @@ fn is_manifest(path: &Path) -> bool {
 
 /// The documents of a text. After one that can't be parsed, what follows is not read.
 fn documents(path: &Path, text: &str) -> Vec<Result<Value, String>> {
-    if path
-        .extension()
-        .is_some_and(|extension| extension == "json")
-    {
+    if path.extension().is_some_and(|extension| extension == "json") {
         // serde_json stops at 128 levels by itself.
         return serde_json::Deserializer::from_str(text)
             .into_iter::<Value>()

@@ -28,10 +28,8 @@ fn json(text: &str, assume: Assume) -> Result<Manifests, ManifestErrors> {
 }
 
 fn names(manifests: &Manifests) -> Vec<String> {
-    let services = manifests
-        .services
-        .iter()
-        .map(|service| format!("{}/{}", service.namespace, service.name));
+    let services =
+        manifests.services.iter().map(|service| format!("{}/{}", service.namespace, service.name));
     let nodes = manifests.nodes.iter().map(|node| node.name.clone());
     services.chain(nodes).collect()
 }
@@ -46,18 +44,11 @@ fn documents_of_every_form_are_read_and_other_kinds_counted() {
     );
     let read = yaml(&text).unwrap();
     assert_eq!(names(&read), ["shop/web", "default/bare", "node-1"]);
-    let skipped: Vec<_> = read
-        .skipped
-        .iter()
-        .map(|(kind, count)| format!("{kind} {count}"))
-        .collect();
+    let skipped: Vec<_> =
+        read.skipped.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     assert_eq!(
         skipped,
-        [
-            "ConfigMap 1",
-            "Deployment.apps/v1 1",
-            "Service.serving.knative.dev/v1 1"
-        ]
+        ["ConfigMap 1", "Deployment.apps/v1 1", "Service.serving.knative.dev/v1 1"]
     );
     assert_eq!(read.services[0].ports[0].node_port, Some(30080));
     assert_eq!(read.services[0].annotations.len(), 1);
@@ -66,10 +57,7 @@ fn documents_of_every_form_are_read_and_other_kinds_counted() {
 #[test]
 fn bare_arrays_and_typed_lists_have_items_without_a_kind() {
     let array = r#"[{"metadata":{"name":"a"}},{"metadata":{"name":"b","namespace":"x"}}]"#;
-    assert_eq!(
-        names(&json(array, Assume::Service).unwrap()),
-        ["default/a", "x/b"]
-    );
+    assert_eq!(names(&json(array, Assume::Service).unwrap()), ["default/a", "x/b"]);
     let nodes = r#"[{"metadata":{"name":"a"},"status":{"nodeInfo":{"machineID":"","systemUUID":"","bootID":"","kernelVersion":"","osImage":"","containerRuntimeVersion":"","kubeletVersion":"","kubeProxyVersion":"","operatingSystem":"","architecture":""}}}]"#;
     assert_eq!(names(&json(nodes, Assume::Node).unwrap()), ["a"]);
     let list = r#"{"apiVersion":"v1","kind":"NodeList","items":[{"metadata":{"name":"n"}}]}"#;
@@ -96,9 +84,7 @@ fn what_is_no_yaml_or_json_is_told_with_its_place() {
     let told = yaml(&text).unwrap_err().to_string();
     assert!(told.starts_with("a.yaml, document 2: "), "{told}");
     assert!(told.contains("line"), "{told}");
-    let told = json(r#"{"kind":"Service""#, Assume::Service)
-        .unwrap_err()
-        .to_string();
+    let told = json(r#"{"kind":"Service""#, Assume::Service).unwrap_err().to_string();
     assert!(told.starts_with("a.json, document 1: EOF"), "{told}");
 }
 
@@ -129,31 +115,15 @@ fn files_are_read_by_name_and_doubles_name_both() {
     write(&directory.join("1.yaml"), "first");
     write(&directory.join("readme.txt"), "ignored");
     write(&below.join("3.yaml"), "ignored");
-    let source = |path: &Path| Source {
-        path: path.to_owned(),
-        assume: Assume::Service,
-    };
+    let source = |path: &Path| Source { path: path.to_owned(), assume: Assume::Service };
     let read_all = read(&[source(&directory)]).unwrap();
     assert_eq!(names(&read_all), ["default/first", "default/second"]);
     let twice = read(&[source(&directory), source(&directory.join("2.yml"))]).unwrap_err();
-    assert!(
-        twice
-            .to_string()
-            .starts_with("Service default/second stands in "),
-        "{twice}"
-    );
-    let missing = read(&[
-        source(&directory.join("none.yaml")),
-        source(&below.join("none")),
-    ]);
+    assert!(twice.to_string().starts_with("Service default/second stands in "), "{twice}");
+    let missing = read(&[source(&directory.join("none.yaml")), source(&below.join("none"))]);
     assert_eq!(missing.unwrap_err().iter().count(), 2);
     fs::remove_file(below.join("3.yaml")).unwrap();
-    assert!(
-        read(&[source(&below)])
-            .unwrap_err()
-            .to_string()
-            .contains("holds no *.yaml")
-    );
+    assert!(read(&[source(&below)]).unwrap_err().to_string().contains("holds no *.yaml"));
     fs::remove_dir_all(&directory).unwrap();
 }
 

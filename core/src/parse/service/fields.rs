@@ -34,10 +34,7 @@ pub(super) fn ports(raw: &RawService, errors: &mut Vec<ParseError>) -> Vec<Servi
             Err(other) => other.clone(),
         };
         if !seen.insert((protocol.clone(), port.number)) {
-            errors.push(ParseError::DuplicatePort {
-                port: port.number,
-                protocol,
-            });
+            errors.push(ParseError::DuplicatePort { port: port.number, protocol });
         }
         ports.push(port);
     }
@@ -45,12 +42,7 @@ pub(super) fn ports(raw: &RawService, errors: &mut Vec<ParseError>) -> Vec<Servi
 }
 
 fn port(raw: &RawServicePort, index: usize, errors: &mut Vec<ParseError>) -> Option<ServicePort> {
-    let RawServicePort {
-        name,
-        protocol,
-        port,
-        node_port,
-    } = raw;
+    let RawServicePort { name, protocol, port, node_port } = raw;
     let number = port_number(*port, || format!("spec.ports[{index}].port"), errors);
     let node_port = match node_port {
         None | Some(0) => {
@@ -79,10 +71,7 @@ fn port_number(
     match u16::try_from(number) {
         Ok(port) if port > 0 => Some(port),
         Ok(_) | Err(_) => {
-            errors.push(ParseError::NotAPort {
-                field: field(),
-                number,
-            });
+            errors.push(ParseError::NotAPort { field: field(), number });
             None
         }
     }
@@ -94,9 +83,7 @@ pub(super) fn algorithm(raw: &RawService, errors: &mut Vec<ParseError>) -> Algor
         None | Some("" | "None") => Algorithm::RoundRobin,
         Some("ClientIP") => Algorithm::Source,
         Some(other) => {
-            errors.push(ParseError::UnsupportedAffinity {
-                value: other.to_owned(),
-            });
+            errors.push(ParseError::UnsupportedAffinity { value: other.to_owned() });
             Algorithm::RoundRobin
         }
     }
@@ -114,10 +101,7 @@ pub(super) fn boolean(
         Some("true") => true,
         Some("false") => false,
         Some(other) => {
-            errors.push(ParseError::NotABoolean {
-                key,
-                value: other.to_owned(),
-            });
+            errors.push(ParseError::NotABoolean { key, value: other.to_owned() });
             default
         }
     }
@@ -132,33 +116,18 @@ pub(super) fn cidrs<'a>(
     let read = |entry: &str| match Cidr::parse(entry) {
         Ok(cidr) => Some(cidr),
         Err(_) => {
-            errors.push(ParseError::InvalidCidr {
-                place,
-                entry: entry.to_owned(),
-            });
+            errors.push(ParseError::InvalidCidr { place, entry: entry.to_owned() });
             None
         }
     };
-    entries
-        .into_iter()
-        .map(str::trim)
-        .filter_map(read)
-        .collect()
+    entries.into_iter().map(str::trim).filter_map(read).collect()
 }
 
 /// `spec.loadBalancerSourceRanges`; none means everybody.
 pub(super) fn ranges(raw: &RawService, errors: &mut Vec<ParseError>) -> CidrSet {
     let entries = raw.source_ranges.iter().map(String::as_str);
-    let set = cidrs(
-        entries,
-        Place::Field("spec.loadBalancerSourceRanges"),
-        errors,
-    );
-    if set.is_empty() {
-        CidrSet::everybody()
-    } else {
-        set
-    }
+    let set = cidrs(entries, Place::Field("spec.loadBalancerSourceRanges"), errors);
+    if set.is_empty() { CidrSet::everybody() } else { set }
 }
 
 /// Annotation `…-hostname`. Empty means not set, as for the Go controller, but not in silence.
@@ -173,10 +142,7 @@ pub(super) fn hostname(
         return None;
     }
     if let Err(why) = dns_name(value) {
-        errors.push(ParseError::NotAHostname {
-            value: value.clone(),
-            why,
-        });
+        errors.push(ParseError::NotAHostname { value: value.clone(), why });
     }
     Some(value.clone())
 }
@@ -243,10 +209,7 @@ pub(super) fn requested_address(
     match value.parse() {
         Ok(address) => Some(address),
         Err(_) => {
-            errors.push(ParseError::NotAnIpv4Address {
-                place,
-                value: value.clone(),
-            });
+            errors.push(ParseError::NotAnIpv4Address { place, value: value.clone() });
             None
         }
     }

@@ -12,9 +12,7 @@ use crate::parse::raw::RawServicePort;
 const UID: &str = "6f1c2a30-5b7e-4c11-9d02-1a2b3c4d5e6f";
 
 fn context() -> ParseContext {
-    ParseContext {
-        cluster_id: ClusterId::parse("prod").unwrap(),
-    }
+    ParseContext { cluster_id: ClusterId::parse("prod").unwrap() }
 }
 
 fn port(number: i32) -> RawServicePort {
@@ -53,11 +51,7 @@ fn refusal(raw: &RawService) -> String {
 }
 
 fn codes(raw: &RawService) -> Vec<&'static str> {
-    service(raw, &context())
-        .warnings
-        .iter()
-        .map(SpecWarning::code)
-        .collect()
+    service(raw, &context()).warnings.iter().map(SpecWarning::code).collect()
 }
 
 #[test]
@@ -78,23 +72,14 @@ fn a_plain_service_has_the_defaults() {
 
 #[test]
 fn a_manifest_without_uid_gets_one_from_cluster_and_name() {
-    let manifest = RawService {
-        namespace: String::new(),
-        uid: None,
-        ..raw()
-    };
+    let manifest = RawService { namespace: String::new(), uid: None, ..raw() };
     let read = service(&manifest, &context());
     assert_eq!(read.key.namespace, "default");
     insta::assert_snapshot!(read.uid, @"655dc7c9-9401-560a-bb9e-ad14d807c842");
-    let elsewhere = ParseContext {
-        cluster_id: ClusterId::parse("test").unwrap(),
-    };
+    let elsewhere = ParseContext { cluster_id: ClusterId::parse("test").unwrap() };
     assert_ne!(service(&manifest, &elsewhere).uid, read.uid);
     for odd in ["", "a b"] {
-        let manifest = RawService {
-            uid: Some(odd.to_owned()),
-            ..manifest.clone()
-        };
+        let manifest = RawService { uid: Some(odd.to_owned()), ..manifest.clone() };
         assert_eq!(service(&manifest, &context()).uid, read.uid);
     }
 }
@@ -115,20 +100,14 @@ fn a_class_wins_over_deletion_and_deletion_over_type() {
     assert_eq!(lifecycle(lb, None, true), Lifecycle::Deleting);
     assert_eq!(lifecycle(lb, Some("x/y"), false), Lifecycle::OtherClass);
     assert_eq!(lifecycle(lb, Some("x/y"), true), Lifecycle::OtherClass);
-    assert_eq!(
-        lifecycle(Some("ClusterIP"), None, false),
-        Lifecycle::OtherType
-    );
+    assert_eq!(lifecycle(Some("ClusterIP"), None, false), Lifecycle::OtherType);
     assert_eq!(lifecycle(Some("NodePort"), None, true), Lifecycle::Deleting);
     assert_eq!(lifecycle(None, None, false), Lifecycle::OtherType);
 }
 
 #[test]
 fn c027_an_unknown_annotation_is_told_with_the_nearest_known_one() {
-    let read = service(
-        &with(&format!("{}algorythm", annotations::PREFIX), "x"),
-        &context(),
-    );
+    let read = service(&with(&format!("{}algorythm", annotations::PREFIX), "x"), &context());
     assert!(read.spec.is_ok());
     assert_eq!(read.warnings.len(), 1);
     insta::assert_snapshot!(read.warnings[0], @r#"annotation "service.beta.kubernetes.io/cloudstack-load-balancer-algorythm" is unknown and has no effect; the nearest known one is `service.beta.kubernetes.io/cloudstack-load-balancer-address`"#);
@@ -141,10 +120,7 @@ fn c027_an_unknown_annotation_is_told_with_the_nearest_known_one() {
 fn c033_a_port_without_node_port_is_refused() {
     for missing in [None, Some(0)] {
         let mut raw = raw();
-        raw.ports.push(RawServicePort {
-            node_port: missing,
-            ..port(443)
-        });
+        raw.ports.push(RawServicePort { node_port: missing, ..port(443) });
         insta::allow_duplicates! {
             insta::assert_snapshot!(refusal(&raw), @"port 443 has no node port, through which CloudStack reaches the nodes; set `spec.allocateLoadBalancerNodePorts` to true or give it a `nodePort`");
         }
@@ -172,10 +148,7 @@ fn port_numbers_are_checked_and_doubles_refused() {
     insta::assert_snapshot!(refusal(&odd), @"the Service has no ports; add one to `spec.ports`");
     // The same number as TCP and UDP is legal: the planner serves the first.
     let mut both = raw();
-    both.ports.push(RawServicePort {
-        protocol: Some("UDP".to_owned()),
-        ..port(80)
-    });
+    both.ports.push(RawServicePort { protocol: Some("UDP".to_owned()), ..port(80) });
     assert_eq!(spec_of(&both).ports.len(), 2);
 }
 
@@ -221,10 +194,7 @@ fn c049_a_broken_list_is_refused_with_the_entry() {
         ("192.0.2.0/24,*", "*"),
     ] {
         let text = refusal(&with(annotations::SOURCE_CIDRS, list));
-        assert!(
-            text.contains(&format!("invalid CIDR {entry:?}")),
-            "{list:?}: {text}"
-        );
+        assert!(text.contains(&format!("invalid CIDR {entry:?}")), "{list:?}: {text}");
         assert!(text.contains(annotations::SOURCE_CIDRS), "{text}");
     }
     insta::assert_snapshot!(refusal(&with(annotations::SOURCE_CIDRS, "198.51.100.0")), @r#"invalid CIDR "198.51.100.0" in annotation `service.beta.kubernetes.io/cloudstack-load-balancer-source-cidrs`; write `198.51.100.0/32` for this address alone"#);
@@ -236,21 +206,13 @@ fn c099_a_list_that_does_not_fit_is_refused_with_numbers_and_remedy() {
     let text = refusal(&with(annotations::SOURCE_CIDRS, &list.join(",")));
     insta::assert_snapshot!(text, @"annotation `service.beta.kubernetes.io/cloudstack-load-balancer-source-cidrs` lists 20 networks in 319 characters, over the limit of 255, into which 16 of them fit; aggregate them, or use `spec.loadBalancerSourceRanges`, which takes a thousand");
     // A list of exactly 255 characters fits, and one that everybody is in is not sent at all.
-    let exact: Vec<String> = (10..26)
-        .map(|n| format!("198.51.1{n}.0/2{}", n % 10))
-        .collect();
+    let exact: Vec<String> = (10..26).map(|n| format!("198.51.1{n}.0/2{}", n % 10)).collect();
     assert_eq!(exact.join(",").len(), 255);
     assert!(
-        !spec_of(&with(annotations::SOURCE_CIDRS, &exact.join(",")))
-            .rule_sources
-            .is_everybody()
+        !spec_of(&with(annotations::SOURCE_CIDRS, &exact.join(","))).rule_sources.is_everybody()
     );
     let open = format!("{},0.0.0.0/0", list.join(","));
-    assert!(
-        spec_of(&with(annotations::SOURCE_CIDRS, &open))
-            .rule_sources
-            .is_everybody()
-    );
+    assert!(spec_of(&with(annotations::SOURCE_CIDRS, &open)).rule_sources.is_everybody());
 }
 
 #[test]
@@ -259,27 +221,16 @@ fn source_ranges_are_trimmed_and_checked() {
         source_ranges: entries.iter().map(|entry| (*entry).to_owned()).collect(),
         ..raw()
     };
-    assert_eq!(
-        spec_of(&ranges(&[" 10.0.0.0/8 ", "192.0.2.0/24"]))
-            .ranges
-            .len(),
-        2
-    );
+    assert_eq!(spec_of(&ranges(&[" 10.0.0.0/8 ", "192.0.2.0/24"])).ranges.len(), 2);
     assert_eq!(spec_of(&ranges(&[])).ranges, CidrSet::everybody());
     let text = refusal(&ranges(&["10.0.0.0/8", "ten", ""]));
-    assert!(
-        text.contains(r#"invalid CIDR "ten" in `spec.loadBalancerSourceRanges`"#),
-        "{text}"
-    );
+    assert!(text.contains(r#"invalid CIDR "ten" in `spec.loadBalancerSourceRanges`"#), "{text}");
     assert!(text.contains(r#"invalid CIDR """#), "{text}");
 }
 
 #[test]
 fn affinity_chooses_the_algorithm() {
-    let affine = |value: &str| RawService {
-        session_affinity: Some(value.to_owned()),
-        ..raw()
-    };
+    let affine = |value: &str| RawService { session_affinity: Some(value.to_owned()), ..raw() };
     assert_eq!(spec_of(&affine("None")).algorithm, Algorithm::RoundRobin);
     assert_eq!(spec_of(&affine("ClientIP")).algorithm, Algorithm::Source);
     assert!(refusal(&affine("Cookie")).contains(r#"unsupported load balancer affinity "Cookie""#));
@@ -287,24 +238,16 @@ fn affinity_chooses_the_algorithm() {
 
 #[test]
 fn an_address_is_asked_for_by_annotation_or_field() {
-    let pinned = |ip: &str| RawService {
-        load_balancer_ip: Some(ip.to_owned()),
-        ..raw()
-    };
+    let pinned = |ip: &str| RawService { load_balancer_ip: Some(ip.to_owned()), ..raw() };
     let address = |raw: &RawService| spec_of(raw).requested_address.map(|ip| ip.to_string());
-    assert_eq!(
-        address(&pinned("203.0.113.10")).as_deref(),
-        Some("203.0.113.10")
-    );
+    assert_eq!(address(&pinned("203.0.113.10")).as_deref(), Some("203.0.113.10"));
     assert_eq!(address(&pinned("")), None);
     let mut both = pinned("203.0.113.10");
-    both.annotations
-        .insert(annotations::ADDRESS.to_owned(), "203.0.113.20".to_owned());
+    both.annotations.insert(annotations::ADDRESS.to_owned(), "203.0.113.20".to_owned());
     assert_eq!(address(&both).as_deref(), Some("203.0.113.20"));
     assert_eq!(codes(&both), ["AddressFieldIgnored"]);
     // With an id it is the fork's record: the field counts.
-    both.annotations
-        .insert(annotations::FORK_ID.to_owned(), "80da8120".to_owned());
+    both.annotations.insert(annotations::FORK_ID.to_owned(), "80da8120".to_owned());
     assert_eq!(address(&both).as_deref(), Some("203.0.113.10"));
     assert_eq!(codes(&both), [""; 0]);
     let fork = service(&both, &context()).recorded.fork.unwrap();
@@ -317,10 +260,7 @@ fn an_address_is_asked_for_by_annotation_or_field() {
 #[test]
 fn a_hostname_must_be_one_that_the_status_can_hold() {
     let named = |name: &str| with(annotations::HOSTNAME, name);
-    assert_eq!(
-        spec_of(&named("lb.example.test")).hostname.as_deref(),
-        Some("lb.example.test")
-    );
+    assert_eq!(spec_of(&named("lb.example.test")).hostname.as_deref(), Some("lb.example.test"));
     assert_eq!(spec_of(&named("")).hostname, None);
     assert_eq!(codes(&named("")), ["EmptyHostname"]);
     let long = ["a".repeat(63).as_str(); 4].join(".");
@@ -348,70 +288,40 @@ fn a_service_of_ipv6_only_is_refused() {
         ..raw()
     };
     assert!(refusal(&families(&["IPv6"])).contains("IPv6 only"));
-    assert!(
-        service(&families(&["IPv6", "IPv4"]), &context())
-            .spec
-            .is_ok()
-    );
+    assert!(service(&families(&["IPv6", "IPv4"]), &context()).spec.is_ok());
 }
 
 #[test]
 fn all_mistakes_are_told_and_records_are_read_all_the_same() {
     let mut bad = with(annotations::PROXY_PROTOCOL, "on");
-    bad.annotations
-        .insert(annotations::SOURCE_CIDRS.to_owned(), "*".to_owned());
-    bad.annotations
-        .insert(annotations::VERDICT.to_owned(), "false".to_owned());
+    bad.annotations.insert(annotations::SOURCE_CIDRS.to_owned(), "*".to_owned());
+    bad.annotations.insert(annotations::VERDICT.to_owned(), "false".to_owned());
     bad.finalizers = vec![FINALIZER.to_owned()];
     bad.session_affinity = Some("Cookie".to_owned());
     bad.ports.clear();
     let read = service(&bad, &context());
     let errors = read.spec.unwrap_err();
     let codes: Vec<_> = errors.iter().map(ParseError::code).collect();
-    assert_eq!(
-        codes,
-        [
-            "NoPorts",
-            "UnsupportedAffinity",
-            "NotABoolean",
-            "InvalidCidr"
-        ]
-    );
+    assert_eq!(codes, ["NoPorts", "UnsupportedAffinity", "NotABoolean", "InvalidCidr"]);
     assert_eq!(errors.to_string().matches("; ").count(), 8 - 1);
     assert!(read.recorded.finalizer);
     assert_eq!(read.recorded.verdict, Some(Verdict::User));
 }
 
 fn raw_port() -> impl Strategy<Value = RawServicePort> {
-    (
-        any::<Option<String>>(),
-        any::<Option<String>>(),
-        any::<i32>(),
-        any::<Option<i32>>(),
+    (any::<Option<String>>(), any::<Option<String>>(), any::<i32>(), any::<Option<i32>>()).prop_map(
+        |(name, protocol, port, node_port)| RawServicePort { name, protocol, port, node_port },
     )
-        .prop_map(|(name, protocol, port, node_port)| RawServicePort {
-            name,
-            protocol,
-            port,
-            node_port,
-        })
 }
 
 fn any_annotations() -> impl Strategy<Value = std::collections::BTreeMap<String, String>> {
-    let known: Vec<String> = annotations::ALL
-        .iter()
-        .map(|known| known.key.to_owned())
-        .collect();
+    let known: Vec<String> = annotations::ALL.iter().map(|known| known.key.to_owned()).collect();
     let key = prop_oneof![
         proptest::sample::select(known),
         any::<String>().prop_map(|suffix| format!("{}{suffix}", annotations::PREFIX)),
         any::<String>(),
     ];
-    let value = prop_oneof![
-        any::<String>(),
-        "[0-9a-f:./, *]{0,40}",
-        "\\{\"v\":1.{0,20}\\}"
-    ];
+    let value = prop_oneof![any::<String>(), "[0-9a-f:./, *]{0,40}", "\\{\"v\":1.{0,20}\\}"];
     btree_map(key, value, 0..6)
 }
 

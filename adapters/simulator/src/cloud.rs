@@ -1,0 +1,179 @@
+//! All that the simulated CloudStack knows: one table per kind of object, the clock and the sources of ids.
+//!
+//! Each kind has its file under `resources/` with its row, its JSON and its commands. Here is what they share: who owns
+//! what, how ids resolve, and how internal error texts name objects.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::commands::Entity;
+use crate::ids::IdSource;
+use crate::jobs::Jobs;
+use crate::object::Object;
+use crate::resources::account::{Account, Project};
+use crate::resources::firewall_rule::FirewallRule;
+use crate::resources::load_balancer_rule::LoadBalancerRule;
+use crate::resources::network::Network;
+use crate::resources::network_acl::{AclItem, AclList};
+use crate::resources::port_forward::PortForward;
+use crate::resources::public_ip::PublicIp;
+use crate::resources::tag::Tag;
+use crate::resources::virtual_machine::VirtualMachine;
+use crate::resources::vpc::Vpc;
+use crate::table::{Key, Row, Table};
+use crate::versions::{Feature, Version};
+
+/// The world's state.
+#[derive(Debug, Clone)]
+pub(crate) struct Cloud {
+    pub(crate) version: Version,
+    pub(crate) now: Timestamp,
+    pub(crate) ids: IdSource,
+    /// `default.page.size`: rows of an answer without page parameters, and the largest page.
+    pub(crate) page_limit: usize,
+    /// The one management server.
+    pub(crate) server_id: String,
+    pub(crate) zone: Zone,
+    pub(crate) domain: Domain,
+    pub(crate) accounts: Table<Account>,
+    pub(crate) projects: Table<Project>,
+    pub(crate) networks: Table<Network>,
+    pub(crate) vpcs: Table<Vpc>,
+    pub(crate) vms: Table<VirtualMachine>,
+    pub(crate) addresses: Table<PublicIp>,
+    pub(crate) rules: Table<LoadBalancerRule>,
+    pub(crate) firewall_rules: Table<FirewallRule>,
+    pub(crate) port_forwards: Table<PortForward>,
+    /// The last number of the database table that the three kinds of rules share.
+    pub(crate) last_rule: u64,
+    pub(crate) acl_lists: Table<AclList>,
+    pub(crate) acl_items: Table<AclItem>,
+    pub(crate) tags: Table<Tag>,
+    pub(crate) jobs: Jobs,
+}
+
+/// The one zone.
+#[derive(Debug, Clone)]
+pub(crate) struct Zone {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) physical_network: String,
+    /// The network of the public range, `networkid` of an address.
+    pub(crate) public_network: String,
+    pub(crate) extra: Extra,
+}
+
+/// The one domain.
+#[derive(Debug, Clone)]
+pub(crate) struct Domain {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) path: String,
+}
+
+/// Who owns an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Owner {
+    Account(Key<Account>),
+    Project(Key<Project>),
+}
+
+/// Fields of an answer that have no meaning here and come from the world file.
+pub(crate) type Extra = BTreeMap<String, Value>;
+
+impl Cloud {
+    /// The number of an object by its UUID; removed objects whose rows stay are found too.
+    pub(crate) fn resolve(&self, entity: Entity, id: &str) -> Option<u64> {
+        fn number<T: Row>(table: &Table<T>, id: &str) -> Option<u64> {
+            table.find(id).map(Key::number)
+        }
+        match entity {
+            Entity::AclItem => number(&self.acl_items, id),
+            Entity::AclList => number(&self.acl_lists, id),
+            Entity::Address => number(&self.addresses, id),
+            Entity::Domain => self.domain.id.eq_ignore_ascii_case(id).then_some(1),
+            Entity::FirewallRule => number(&self.firewall_rules, id),
+            Entity::Job => self.jobs.find(id).map(Key::number),
+            Entity::LoadBalancerRule => number(&self.rules, id),
+            Entity::Network => number(&self.networks, id),
+            Entity::Project => number(&self.projects, id),
+            Entity::VirtualMachine => number(&self.vms, id),
+            Entity::Vpc => number(&self.vpcs, id),
+            Entity::Zone => self.zone.id.eq_ignore_ascii_case(id).then_some(1),
+        }
+    }
+
+    /// Whether an account may read and change what the owner has.
+    pub(crate) fn may_use(&self, caller: Key<Account>, owner: Owner) -> bool {
+        match owner {
+            Owner::Account(account) => account == caller,
+            Owner::Project(project) => self.is_member(caller, project),
+        }
+    }
+
+    /// Whether an account works in a project.
+    pub(crate) fn is_member(&self, caller: Key<Account>, project: Key<Project>) -> bool {
+        self.projects.get(project).is_some_and(|project| project.members.contains(&caller))
+    }
+
+    /// The fields that name an owner: account, or project instead of account, and the domain.
+    pub(crate) fn owner_fields(&self, owner: Owner) -> Object {
+        let named = match owner {
+            Owner::Account(account) => Object::new()
+                .maybe("account", self.accounts.get(account).map(|row| row.name.as_str())),
+            Owner::Project(project) => {
+                let row = self.projects.get(project);
+                Object::new()
+                    .maybe("project", row.map(|row| row.name.as_str()))
+                    .maybe("projectid", row.map(|row| row.id.as_str()))
+            }
+        };
+        let path = self.version.has(Feature::DomainPath).then_some(self.domain.path.as_str());
+        named
+            .with("domainid", self.domain.id.as_str())
+            .with("domain", self.domain.name.as_str())
+            .maybe("domainpath", path)
+    }
+
+    /// The zone's name and id, as most objects show them.
+    pub(crate) fn zone_fields(&self) -> Object {
+        Object::new()
+            .with("zoneid", self.zone.id.as_str())
+            .with("zonename", self.zone.name.as_str())
+    }
+
+    /// The number of the next rule of any kind.
+    pub(crate) fn next_rule(&mut self) -> u64 {
+        self.last_rule += 1;
+        self.last_rule
+    }
+}
+
+/// How CloudStack's error texts show a row of its rule table.
+pub(crate) fn rule_text(number: u64, network: u64, purpose: &str, state: &str, id: &str) -> String {
+    format!(
+        r#"FirewallRule {{"id":{number},"networkId":{network},"purpose":"{purpose}","state":"{state}","uuid":"{id}"}}"#
+    )
+}
+
+/// State of a load-balancer rule, firewall rule or ACL item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RuleState {
+    /// Stored, not known to be pushed.
+    Add,
+    Active,
+    /// Revoked, not known to be gone from the router.
+    Deleting,
+}
+
+impl RuleState {
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Add => "Add",
+            Self::Active => "Active",
+            Self::Deleting => "Deleting",
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Changes of the world from outside: what an operator or another system does beside the controller. They take effect at
+//! once, at the time of the last request. Changes that the API offers are made with `Simulator::call`.
+
+use thiserror::Error;
+
+use crate::cloud::RuleState;
+use crate::object::date;
+use crate::resources::load_balancer_rule::{self, LoadBalancerRule};
+use crate::resources::network::Network;
+use crate::resources::virtual_machine::VirtualMachine;
+use crate::simulator::Simulator;
+use crate::table::Key;
+use crate::world::{VirtualMachine as NewVm, VmState, WorldError, build};
+
+/// A change that can not be made.
+#[derive(Debug, Error)]
+pub enum EditError {
+    /// A name leads nowhere.
+    #[error("the change can not be made")]
+    World(#[from] WorldError),
+    /// The virtual machine has no interface in the network.
+    #[error("virtual machine {vm:?} has no interface in network {network:?}")]
+    NoNic {
+        /// The virtual machine.
+        vm: String,
+        /// The network.
+        network: String,
+    },
+}
+
+impl Simulator {
+    /// Adds a virtual machine and returns its id. Its offering takes the size of a known one of that name.
+    ///
+    /// # Errors
+    /// If its owner or a network is unknown.
+    pub fn add_vm(&mut self, vm: &NewVm) -> Result<String, EditError> {
+        let created = date(self.cloud.now);
+        Ok(build::add_vm_of_known_offering(&mut self.cloud, vm, created)?)
+    }
+
+    /// Stops a virtual machine, by name or id. It stays a member of its rules and pushes nothing.
+    ///
+    /// # Errors
+    /// If there is none of that name or id.
+    pub fn stop_vm(&mut self, vm: &str) -> Result<(), EditError> {
+        self.set_state(vm, VmState::Stopped).map(|_| ())
+    }
+
+    /// Starts a virtual machine. Nothing is pushed either.
+    ///
+    /// # Errors
+    /// If there is none of that name or id.
+    pub fn start_vm(&mut self, vm: &str) -> Result<(), EditError> {
+        self.set_state(vm, VmState::Running).map(|_| ())
+    }
+
+    /// Destroys a virtual machine: it is hidden, still mapped, and its rules are pushed once without it.
+    ///
+    /// # Errors
+    /// If there is none of that name or id.
+    pub fn destroy_vm(&mut self, vm: &str) -> Result<(), EditError> {
+        let key = self.set_state(vm, VmState::Destroyed)?;
+        for rule in self.rules_of(key) {
+            load_balancer_rule::push(&mut self.cloud, rule);
+        }
+        Ok(())
+    }
+
+    /// Removes a virtual machine for good: its mappings end, and its id names nothing any more but still resolves.
+    ///
+    /// # Errors
+    /// If there is none of that name or id.
+    pub fn expunge_vm(&mut self, vm: &str) -> Result<(), EditError> {
+        let key = self.vm(vm)?;
+        for rule in self.rules_of(key) {
+            if let Some(row) = self.cloud.rules.get_mut(rule) {
+                for mapping in row.members.iter_mut().filter(|mapping| mapping.vm == key) {
+                    mapping.revoked = true;
+                }
+            }
+            load_balancer_rule::push(&mut self.cloud, rule);
+        }
+        self.cloud.vms.bury(key);
+        Ok(())
+    }
+
+    /// Gives a virtual machine another name, which is at once its display name too.
+    ///
+    /// # Errors
+    /// If there is none of that name or id.
+    pub fn rename_vm(&mut self, vm: &str, name: &str) -> Result<(), EditError> {
+        let key = self.vm(vm)?;
+        if let Some(row) = self.cloud.vms.get_mut(key) {
+            name.clone_into(&mut row.name);
+            name.clone_into(&mut row.display_name);
+        }
+        Ok(())
+    }
+
+    /// Gives a virtual machine another address in a network. Lists of members show it at once; the router keeps the old
+    /// one until the next push of the rule.
+    ///
+    /// # Errors
+    /// If the virtual machine or its interface is unknown.
+    pub fn change_vm_address(
+        &mut self,
+        vm: &str,
+        network: &str,
+        address: &str,
+    ) -> Result<(), EditError> {
+        let key = self.vm(vm)?;
+        let in_network = build::network_named(&self.cloud, "change_vm_address", network)?;
+        let nic = self
+            .cloud
+            .vms
+            .get_mut(key)
+            .and_then(|row| row.nics.iter_mut().find(|nic| nic.network == in_network));
+        let Some(nic) = nic else {
+            return Err(EditError::NoNic { vm: vm.to_owned(), network: network.to_owned() });
+        };
+        let old = std::mem::replace(&mut nic.address, address.to_owned());
+        for (_, rule) in self.cloud.rules.iter_mut().filter(|(_, rule)| rule.network == in_network)
+        {
+            for mapping in &mut rule.members {
+                if mapping.vm == key && mapping.address == old {
+                    address.clone_into(&mut mapping.address);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a network its router: from now on pushes have an effect, and every rule is pushed.
+    ///
+    /// # Errors
+    /// If there is no network of that name or id.
+    pub fn implement_network(&mut self, network: &str) -> Result<(), EditError> {
+        let key = build::network_named(&self.cloud, "implement_network", network)?;
+        if let Some(row) = self.cloud.networks.get_mut(key) {
+            row.implemented = true;
+        }
+        for rule in self.rules_in(key) {
+            load_balancer_rule::push(&mut self.cloud, rule);
+        }
+        Ok(())
+    }
+
+    fn vm(&self, name: &str) -> Result<Key<VirtualMachine>, EditError> {
+        Ok(build::vm_named(&self.cloud, "edit", name)?)
+    }
+
+    fn set_state(&mut self, vm: &str, state: VmState) -> Result<Key<VirtualMachine>, EditError> {
+        let key = self.vm(vm)?;
+        if let Some(row) = self.cloud.vms.get_mut(key) {
+            row.state = state;
+        }
+        Ok(key)
+    }
+
+    fn rules_of(&self, vm: Key<VirtualMachine>) -> Vec<Key<LoadBalancerRule>> {
+        self.cloud
+            .rules
+            .iter()
+            .filter(|(_, rule)| rule.members.iter().any(|mapping| mapping.vm == vm))
+            .map(|(key, _)| key)
+            .collect()
+    }
+
+    fn rules_in(&self, network: Key<Network>) -> Vec<Key<LoadBalancerRule>> {
+        self.cloud
+            .rules
+            .iter()
+            .filter(|(_, rule)| rule.network == network && rule.state != RuleState::Deleting)
+            .map(|(key, _)| key)
+            .collect()
+    }
+}

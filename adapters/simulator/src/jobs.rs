@@ -1,0 +1,409 @@
+//! Asynchronous jobs: a command is accepted, starts at once, and takes effect on the router when its time is over.
+//!
+//! Jobs overlap freely, as CloudStack's do. What a running job will still do is plain data (`Work`), so that the whole
+//! simulator can be copied in the middle of anything.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use crate::cloud::Cloud;
+use crate::commands::{Call, Command};
+use crate::error::{ApiError, JobFailure};
+use crate::resources::account::Account;
+use crate::resources::change_acl;
+use crate::resources::firewall_rule::{self, FirewallRule};
+use crate::resources::load_balancer_rule::{self, LoadBalancerRule};
+use crate::resources::member;
+use crate::resources::network_acl::AclItem;
+use crate::resources::public_ip::{self, PublicIp};
+use crate::table::{Key, Row, Table};
+use crate::world::JobDurations;
+
+/// All jobs and when the running ones end.
+#[derive(Debug, Clone)]
+pub(crate) struct Jobs {
+    table: Table<Job>,
+    running: BTreeSet<(Timestamp, u64)>,
+    durations: JobDurations,
+}
+
+/// One job.
+#[derive(Debug, Clone)]
+pub(crate) struct Job {
+    pub(crate) id: String,
+    pub(crate) account: Key<Account>,
+    pub(crate) command: &'static Command,
+    pub(crate) created: Timestamp,
+    pub(crate) instance: Option<Instance>,
+    pub(crate) state: JobState,
+}
+
+/// Where a job stands.
+#[derive(Debug, Clone)]
+pub(crate) enum JobState {
+    Running(Work),
+    Succeeded { at: Timestamp, result: Value },
+    Failed { at: Timestamp, failure: JobFailure },
+}
+
+/// The object a job is about, as `jobinstancetype` and `jobinstanceid`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Instance {
+    pub(crate) kind: &'static str,
+    pub(crate) id: Option<String>,
+}
+
+/// Outcome of the part of an asynchronous command that happens before its job.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Accepted {
+    /// The id that the answer shows, of create commands.
+    pub(crate) id: Option<String>,
+    /// The database number of what was created, or zero.
+    pub(crate) number: u64,
+    pub(crate) instance: Option<Instance>,
+}
+
+/// Kind of job, which decides how long it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum JobKind {
+    Associate,
+    Release,
+    CreateRule,
+    UpdateRule,
+    DeleteRule,
+    Assign,
+    Remove,
+    Firewall,
+    Acl,
+    Tags,
+}
+
+/// What a job still has to do when its time is over.
+#[derive(Debug, Clone)]
+pub(crate) enum Work {
+    /// Nothing more: the result is known.
+    Done(Value),
+    AddressAssociated {
+        address: Key<PublicIp>,
+        result: Value,
+    },
+    AddressReleased(Key<PublicIp>),
+    RuleCreated {
+        firewall: Option<Key<FirewallRule>>,
+        result: Value,
+    },
+    RulePushed {
+        rule: Key<LoadBalancerRule>,
+        outcome: Result<Value, JobFailure>,
+    },
+    MembersRemoved(Key<LoadBalancerRule>),
+    RuleDeleted(Key<LoadBalancerRule>),
+    FirewallCreated(Key<FirewallRule>),
+    FirewallDeleted(Key<FirewallRule>),
+    AclCreated(Key<AclItem>),
+    AclUpdated {
+        item: Key<AclItem>,
+        result: Value,
+    },
+    AclDeleted(Key<AclItem>),
+}
+
+impl Accepted {
+    /// For commands that neither check nor create anything before their job.
+    #[expect(clippy::unnecessary_wraps, reason = "the signature of all commands")]
+    pub(crate) fn nothing(_: &mut Cloud, _: &Call) -> Result<Self, ApiError> {
+        Ok(Self::default())
+    }
+}
+
+impl Row for Job {
+    fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl Jobs {
+    pub(crate) fn new(durations: JobDurations) -> Self {
+        Self { table: Table::new(), running: BTreeSet::new(), durations }
+    }
+
+    pub(crate) fn find(&self, id: &str) -> Option<Key<Job>> {
+        self.table.find(id)
+    }
+
+    pub(crate) fn get(&self, key: Key<Job>) -> Option<&Job> {
+        self.table.get(key)
+    }
+
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (Key<Job>, &Job)> {
+        self.table.iter()
+    }
+
+    /// The earliest instant at which a running job ends.
+    pub(crate) fn next_end(&self) -> Option<Timestamp> {
+        self.running.first().map(|(end, _)| *end)
+    }
+
+    /// The id of the running job about an object.
+    pub(crate) fn running_on(&self, object: &str) -> Option<&str> {
+        self.running
+            .iter()
+            .filter_map(|(_, number)| self.table.get(Key::of(*number)))
+            .find(|job| {
+                let about = job.instance.as_ref().and_then(|instance| instance.id.as_deref());
+                about == Some(object)
+            })
+            .map(|job| job.id.as_str())
+    }
+
+    /// How long jobs of a kind take.
+    fn duration(&self, kind: JobKind) -> SignedDuration {
+        let JobDurations {
+            default,
+            associate,
+            release,
+            create,
+            update,
+            delete,
+            assign,
+            remove,
+            firewall,
+            acl,
+            tags,
+        } = &self.durations;
+        let own = match kind {
+            JobKind::Associate => associate,
+            JobKind::Release => release,
+            JobKind::CreateRule => create,
+            JobKind::UpdateRule => update,
+            JobKind::DeleteRule => delete,
+            JobKind::Assign => assign,
+            JobKind::Remove => remove,
+            JobKind::Firewall => firewall,
+            JobKind::Acl => acl,
+            JobKind::Tags => tags,
+        };
+        own.unwrap_or(*default).max(SignedDuration::ZERO)
+    }
+}
+
+impl Cloud {
+    /// Starts a job; one that fails at once, or takes no time, is over when this returns.
+    pub(crate) fn run_job(
+        &mut self,
+        id: String,
+        call: &Call,
+        kind: JobKind,
+        instance: Option<Instance>,
+        started: Result<Work, JobFailure>,
+    ) {
+        let now = self.now;
+        let (state, end) = match started {
+            Ok(work) => {
+                let end = now.checked_add(self.jobs.duration(kind)).unwrap_or(now);
+                (JobState::Running(work), Some(end))
+            }
+            Err(failure) => (JobState::Failed { at: now, failure }, None),
+        };
+        let key = self.jobs.table.insert(Job {
+            id,
+            account: call.caller,
+            command: call.command,
+            created: now,
+            instance,
+            state,
+        });
+        if let Some(end) = end {
+            self.jobs.running.insert((end, key.number()));
+        }
+        self.finish_jobs(now);
+    }
+
+    /// Ends all jobs due until then, in the order of their ends.
+    pub(crate) fn finish_jobs(&mut self, until: Timestamp) {
+        while let Some((end, number)) = self.jobs.running.first().copied() {
+            if end > until {
+                return;
+            }
+            self.jobs.running.remove(&(end, number));
+            self.now = self.now.max(end);
+            let key = Key::of(number);
+            let Some(Job { state: JobState::Running(work), .. }) = self.jobs.table.get(key) else {
+                continue;
+            };
+            let outcome = work.clone().finish(self);
+            if let Some(job) = self.jobs.table.get_mut(key) {
+                job.state = match outcome {
+                    Ok(result) => JobState::Succeeded { at: end, result },
+                    Err(failure) => JobState::Failed { at: end, failure },
+                };
+            }
+        }
+    }
+}
+
+impl Work {
+    /// The effects of a job's end, and its result.
+    fn finish(self, cloud: &mut Cloud) -> Result<Value, JobFailure> {
+        match self {
+            Self::Done(result) => return Ok(result),
+            Self::AddressAssociated { address, result } => {
+                public_ip::finish_associate(cloud, address);
+                return Ok(result);
+            }
+            Self::AddressReleased(address) => public_ip::finish_disassociate(cloud, address),
+            Self::RuleCreated { firewall, result } => {
+                if let Some(firewall) = firewall {
+                    firewall_rule::finish_create(cloud, firewall);
+                }
+                return Ok(result);
+            }
+            Self::RulePushed { rule, outcome } => {
+                load_balancer_rule::push(cloud, rule);
+                return outcome;
+            }
+            Self::MembersRemoved(rule) => member::finish_remove(cloud, rule),
+            Self::RuleDeleted(rule) => load_balancer_rule::finish_delete(cloud, rule),
+            Self::FirewallCreated(rule) => {
+                firewall_rule::finish_create(cloud, rule);
+                return firewall_rule::result(cloud, rule);
+            }
+            Self::FirewallDeleted(rule) => firewall_rule::finish_delete(cloud, rule),
+            Self::AclCreated(item) => return change_acl::finish_create(cloud, item),
+            Self::AclUpdated { item, result } => {
+                change_acl::finish_update(cloud, item);
+                return Ok(result);
+            }
+            Self::AclDeleted(item) => change_acl::finish_delete(cloud, item),
+        }
+        Ok(success())
+    }
+}
+
+/// The result of a job that makes or changes no object.
+pub(crate) fn success() -> Value {
+    json!({"success": true})
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Lab, rule_params, text};
+
+    #[test]
+    fn a_job_is_pending_until_its_time_is_over() {
+        let mut lab = Lab::slow(3);
+        let address = lab.address("203.0.113.2");
+        let params = rule_params(&address, "80", &[]);
+        let accepted = lab.ask("createLoadBalancerRule", &params);
+        let job = text(&accepted["jobid"]);
+        let pending = lab.ask("queryAsyncJobResult", &[("jobid", &job)]);
+        assert_eq!(pending["jobstatus"], 0);
+        assert_eq!(pending["managementservername"], "ms1");
+        assert!(pending.get("jobresult").is_none() && pending.get("completed").is_none());
+        assert_eq!(lab.rows("listAsyncJobs", &[]).len(), 1);
+        assert!(lab.simulator.next_event().is_some());
+        lab.wait(3);
+        let done = lab.ask("queryAsyncJobResult", &[("jobid", &job)]);
+        assert_eq!(done["jobstatus"], 1);
+        assert_eq!(done["jobinstancetype"], "FirewallRule");
+        assert_eq!(done["jobinstanceid"], accepted["id"]);
+        assert_eq!(done["completed"], "2026-12-01T20:00:03+0000");
+        assert!(done.get("managementserverid").is_none());
+        assert_eq!(lab.rows("listAsyncJobs", &[]).len(), 0);
+    }
+
+    #[test]
+    fn jobs_are_visible_to_their_account_only() {
+        let mut lab = Lab::new();
+        let address = lab.address("203.0.113.2");
+        let accepted = lab.ask("createLoadBalancerRule", &rule_params(&address, "80", &[]));
+        let job = text(&accepted["jobid"]);
+        let refused = lab
+            .by("other")
+            .refused("queryAsyncJobResult", &[("jobid", &job)]);
+        assert_eq!((refused.code, refused.class), (531, Some(4365)));
+    }
+
+    #[test]
+    fn jobs_are_found_by_their_object_from_4_22_1_on() {
+        let by_object = |release: &str| {
+            let mut lab = Lab::on(release);
+            let rule = lab.rule("80", &[]);
+            let params = [
+                ("resourceid", rule.as_str()),
+                ("resourcetype", "FirewallRule"),
+            ];
+            let response = lab
+                .simulator
+                .call("prod", "queryAsyncJobResult", &params, lab.now);
+            response.status
+        };
+        assert_eq!(by_object("4.22.1"), 200);
+        assert_eq!(by_object("4.22.0"), 431);
+    }
+
+    #[test]
+    fn a_job_id_of_the_caller_is_used_once_and_objects_are_made_before_it_is_checked() {
+        let mut lab = Lab::new();
+        let address = lab.address("203.0.113.2");
+        let id = "357affd4-2cb4-4adc-96fc-33dd2a53caae";
+        let with =
+            |port: &'static str, id: &'static str| [("publicport", port), ("customjobid", id)];
+        let first = rule_params(&address, "80", &with("80", id));
+        assert_eq!(lab.ask("createLoadBalancerRule", &first)["jobid"], id);
+        let again = rule_params(&address, "81", &with("81", id));
+        assert_eq!(lab.refused("createLoadBalancerRule", &again).code, 530);
+        let upper = rule_params(
+            &address,
+            "82",
+            &with("82", "357AFFD4-2CB4-4ADC-96FC-33DD2A53CAAE"),
+        );
+        assert_eq!(lab.refused("createLoadBalancerRule", &upper).code, 431);
+        assert_eq!(
+            lab.column("listLoadBalancerRules", &[], "publicport"),
+            ["80", "81", "82"]
+        );
+        // A request that was refused before leaves the id free.
+        let other = "457affd4-2cb4-4adc-96fc-33dd2a53caae";
+        let taken = rule_params(&address, "80", &with("80", other));
+        assert_eq!(lab.refused("createLoadBalancerRule", &taken).code, 537);
+        assert_eq!(
+            lab.refused("queryAsyncJobResult", &[("jobid", other)]).code,
+            431
+        );
+        let good = rule_params(&address, "90", &with("90", other));
+        assert_eq!(lab.ask("createLoadBalancerRule", &good)["jobid"], other);
+    }
+
+    #[test]
+    fn jobs_overlap_and_end_in_the_order_of_their_ends() {
+        let mut lab = Lab::slow(5);
+        let one = lab.rule("80", &[]);
+        let two = lab.rule("81", &[]);
+        lab.wait(10);
+        let vm = lab.id("listVirtualMachines", "node-1");
+        for rule in [&one, &two] {
+            let params = [("id", rule.as_str()), ("virtualmachineids", vm.as_str())];
+            lab.ask("assignToLoadBalancerRule", &params);
+            lab.wait(1);
+        }
+        assert_eq!(lab.rows("listAsyncJobs", &[]).len(), 2);
+        lab.wait(3);
+        assert_eq!(lab.listed_rule(&one)["state"], "Active");
+        assert_eq!(lab.listed_rule(&two)["state"], "Add");
+        lab.wait(1);
+        assert_eq!(lab.listed_rule(&two)["state"], "Active");
+    }
+
+    #[test]
+    fn time_never_goes_back() {
+        let mut lab = Lab::slow(5);
+        lab.wait(60);
+        let rule = lab.rule("80", &[]);
+        lab.now = "2020-01-01T00:00:00Z".parse().unwrap();
+        assert_eq!(lab.listed_rule(&rule)["publicport"], "80");
+        assert!(lab.simulator.next_event().is_none());
+    }
+}

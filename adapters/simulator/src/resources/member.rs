@@ -1,0 +1,391 @@
+//! Members of load-balancer rules: VMs with the address at which the router finds them.
+//!
+//! An assign maps its VMs when the job starts, so they are listed while it runs; the router learns of them at its end. A
+//! removal marks them when it starts, and they stay listed until its end. Either happens as a whole or not at all.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use crate::cloud::{Cloud, RuleState};
+use crate::commands::{Call, Entity, Kind, Param, may, must};
+use crate::error::{ApiError, JobFailure};
+use crate::jobs::{Accepted, Work};
+use crate::object::Object;
+use crate::resources::load_balancer_rule::{LoadBalancerRule, changeable, push};
+use crate::resources::virtual_machine::{self, Details, VirtualMachine};
+use crate::table::Key;
+use crate::versions::Feature;
+
+/// A VM mapped to a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mapping {
+    pub(crate) vm: Key<VirtualMachine>,
+    pub(crate) address: String,
+    /// Taken away, still listed until the push.
+    pub(crate) revoked: bool,
+}
+
+pub(crate) const PARAMS: &[Param] = &[
+    must("id", Kind::Id(Entity::LoadBalancerRule)),
+    may("virtualmachineids", Kind::Ids(Entity::VirtualMachine)),
+    may("vmidipmap", Kind::Map),
+];
+
+pub(crate) const LIST_PARAMS: &[Param] = &[
+    must("id", Kind::Id(Entity::LoadBalancerRule)),
+    may("applied", Kind::Flag),
+    may("lbvmips", Kind::Flag),
+];
+
+/// listLoadBalancerRuleInstances. Page parameters are ignored; destroyed VMs are hidden although mapped.
+pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+    let params = &call.params;
+    let row = params.key::<LoadBalancerRule>("id").and_then(|key| cloud.rules.get(key));
+    let Some(row) = row else {
+        return Err(ApiError::internal(4250));
+    };
+    if !cloud.may_use(call.caller, row.owner) {
+        return Err(ApiError::permission());
+    }
+    let mut body = Map::new();
+    if params.flag("applied") == Some(false) {
+        return Ok(Value::Object(body));
+    }
+    let with_addresses = params.flag("lbvmips") == Some(true);
+    let entries: Vec<Value> = grouped(row)
+        .into_iter()
+        .filter_map(|(vm, addresses)| Some((cloud.vms.get(vm)?, addresses)))
+        .filter(|(vm, _)| vm.is_visible())
+        .map(|(vm, addresses)| {
+            let shown = virtual_machine::json(cloud, vm, &Details::all());
+            if with_addresses {
+                Object::new()
+                    .with("loadbalancerruleinstance", shown)
+                    .with("lbvmipaddresses", addresses)
+                    .into()
+            } else {
+                shown
+            }
+        })
+        .collect();
+    if !entries.is_empty() {
+        let key = if with_addresses { "lbrulevmidip" } else { "loadbalancerruleinstance" };
+        body.insert("count".to_owned(), entries.len().into());
+        body.insert(key.to_owned(), entries.into());
+    }
+    Ok(Value::Object(body))
+}
+
+/// The members by the age of their first mapping, each once with all its addresses.
+fn grouped(row: &LoadBalancerRule) -> Vec<(Key<VirtualMachine>, Vec<String>)> {
+    let mut groups: Vec<(Key<VirtualMachine>, Vec<String>)> = Vec::new();
+    for mapping in &row.members {
+        match groups.iter_mut().find(|(vm, _)| *vm == mapping.vm) {
+            Some((_, addresses)) => addresses.push(mapping.address.clone()),
+            None => groups.push((mapping.vm, vec![mapping.address.clone()])),
+        }
+    }
+    groups
+}
+
+/// assignToLoadBalancerRule: every VM is checked before the first is mapped.
+pub(crate) fn start_assign(
+    cloud: &mut Cloud,
+    call: &Call,
+    _: &Accepted,
+) -> Result<Work, JobFailure> {
+    let (key, row) = changeable(cloud, call)?;
+    let added = wanted(cloud, call)
+        .and_then(|wanted| {
+            wanted
+                .into_iter()
+                .map(|(vm, address)| check_vm(cloud, call, row, vm, address))
+                .collect::<Result<Vec<Mapping>, String>>()
+        })
+        .map_err(|reason| assign_failure(cloud, &reason))?;
+    if let Some(row) = cloud.rules.get_mut(key) {
+        if row.state == RuleState::Deleting {
+            row.state = RuleState::Add;
+        }
+        row.members.extend(added);
+    }
+    Ok(Work::RulePushed { rule: key, outcome: Ok(crate::jobs::success()) })
+}
+
+/// Up to 4.22 the text gives no reason.
+fn assign_failure(cloud: &Cloud, reason: &str) -> JobFailure {
+    if cloud.version.has(Feature::AssignErrorReason) {
+        JobFailure::internal(format!("Failed to assign load balancer rule due to: {reason}"))
+    } else {
+        JobFailure::internal("Failed to assign load balancer rule")
+    }
+}
+
+/// VMs and addresses as asked for, each pair once. `None` means the primary address.
+type Wanted = Vec<(Key<VirtualMachine>, Option<String>)>;
+
+fn wanted(cloud: &Cloud, call: &Call) -> Result<Wanted, String> {
+    let ids = call.params.keys::<VirtualMachine>("virtualmachineids");
+    let map = call.params.map("vmidipmap");
+    if ids.is_none() && map.is_none() {
+        return Err("Both instanceids and vmidipmap  can't be null".to_owned());
+    }
+    let mut wanted: Wanted = Vec::new();
+    for vm in ids.unwrap_or_default() {
+        wanted.push((vm, None));
+    }
+    for fields in map.into_iter().flat_map(BTreeMap::values) {
+        let id = fields.get("vmid").map(String::as_str).unwrap_or_default();
+        let vm =
+            cloud.vms.find(id).ok_or_else(|| format!("Unable to find virtual machine ID: {id}"))?;
+        wanted.push((vm, fields.get("vmip").cloned()));
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    wanted.retain(|pair| seen.insert(pair.clone()));
+    Ok(wanted)
+}
+
+fn check_vm(
+    cloud: &Cloud,
+    call: &Call,
+    row: &LoadBalancerRule,
+    key: Key<VirtualMachine>,
+    address: Option<String>,
+) -> Result<Mapping, String> {
+    let Some(vm) = cloud.vms.get(key).filter(|vm| vm.is_visible()) else {
+        return Err("Invalid instance id specified".to_owned());
+    };
+    if !cloud.may_use(call.caller, vm.owner) {
+        return Err(JobFailure::permission().text);
+    }
+    let Some(nic) = vm.nic_in(row.network) else {
+        return Err(
+            "VM with id specified cannot be added because it doesn't belong in the same network."
+                .to_owned(),
+        );
+    };
+    let address = address.unwrap_or_else(|| nic.address.clone());
+    if !nic.holds(&address) {
+        return Err(format!(
+            "Instance IP {address} specified does not belong to NIC in Network {}",
+            row.network.number()
+        ));
+    }
+    let mapped = row.members.iter().any(|mapping| mapping.vm == key && mapping.address == address);
+    if mapped {
+        return Err(format!(
+            "VM {} with {address} is already mapped to load balancer.",
+            key.number()
+        ));
+    }
+    Ok(Mapping { vm: key, address, revoked: false })
+}
+
+/// removeFromLoadBalancerRule. By VM all its addresses go, and unmapped VMs are no error; by address an unmapped pair is
+/// one, and leaves the rule in state Add.
+pub(crate) fn start_remove(
+    cloud: &mut Cloud,
+    call: &Call,
+    _: &Accepted,
+) -> Result<Work, JobFailure> {
+    let refused = || JobFailure::invalid("Failed to remove Instance from load balancer rule");
+    let (key, row) = changeable(cloud, call)?;
+    let wanted = wanted(cloud, call).map_err(|_| refused())?;
+    let mut members = row.members.clone();
+    let mut all_mapped = true;
+    for (vm, address) in wanted {
+        let mut found = false;
+        for mapping in &mut members {
+            if mapping.vm == vm
+                && address.as_ref().is_none_or(|address| mapping.address == *address)
+            {
+                mapping.revoked = true;
+                found = true;
+            }
+        }
+        all_mapped &= found || address.is_none();
+    }
+    let Some(row) = cloud.rules.get_mut(key) else {
+        return Err(refused());
+    };
+    row.state = RuleState::Add;
+    if !all_mapped {
+        return Err(refused());
+    }
+    row.members = members;
+    Ok(Work::MembersRemoved(key))
+}
+
+/// The end of a removal.
+pub(crate) fn finish_remove(cloud: &mut Cloud, rule: Key<LoadBalancerRule>) {
+    push(cloud, rule);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Lab, text};
+
+    fn members(lab: &mut Lab, rule: &str) -> Vec<String> {
+        let rows = lab.rows(
+            "listLoadBalancerRuleInstances",
+            &[("id", rule), ("lbvmips", "true")],
+        );
+        rows.iter()
+            .map(|row| {
+                let name = text(&row["loadbalancerruleinstance"]["name"]);
+                let addresses: Vec<String> = row["lbvmipaddresses"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(text)
+                    .collect();
+                format!("{name} {}", addresses.join(" "))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_vm_is_listed_while_its_assign_runs_and_the_rule_active_after() {
+        let mut lab = Lab::slow(5);
+        let rule = lab.rule("80", &[]);
+        let vm = lab.id("listVirtualMachines", "node-1");
+        lab.wait(5);
+        lab.ask(
+            "assignToLoadBalancerRule",
+            &[("id", &rule), ("virtualmachineids", &vm)],
+        );
+        assert_eq!(members(&mut lab, &rule), ["node-1 10.1.1.11"]);
+        assert_eq!(lab.listed_rule(&rule)["state"], "Add");
+        lab.wait(5);
+        assert_eq!(lab.listed_rule(&rule)["state"], "Active");
+        lab.ask(
+            "removeFromLoadBalancerRule",
+            &[("id", &rule), ("virtualmachineids", &vm)],
+        );
+        assert_eq!(members(&mut lab, &rule), ["node-1 10.1.1.11"]);
+        lab.wait(5);
+        assert_eq!(members(&mut lab, &rule), [""; 0]);
+        assert_eq!(lab.listed_rule(&rule)["state"], "Add");
+    }
+
+    #[test]
+    fn an_assign_fails_as_a_whole_and_says_why() {
+        let mut lab = Lab::new();
+        let rule = lab.rule("80", &[]);
+        lab.assign(&rule, &["node-1"]);
+        let id = |lab: &mut Lab, name: &str| lab.id("listVirtualMachines", name);
+        let (first, second) = (id(&mut lab, "node-1"), id(&mut lab, "node-2"));
+        let (tier, stranger) = (id(&mut lab, "tnode-1"), id(&mut lab, "stranger"));
+        let both = format!("{second},{first}");
+        let mut cause = |vms: &str| {
+            let (code, text) = lab.fails(
+                "assignToLoadBalancerRule",
+                &[("id", &rule), ("virtualmachineids", vms)],
+            );
+            assert_eq!(code, 530);
+            text.trim_start_matches("Failed to assign load balancer rule due to: ")
+                .to_owned()
+        };
+        assert_eq!(
+            cause(&both),
+            "VM 1 with 10.1.1.11 is already mapped to load balancer."
+        );
+        assert_eq!(
+            cause(&tier),
+            "VM with id specified cannot be added because it doesn't belong in the same network."
+        );
+        assert_eq!(
+            cause(&stranger),
+            "Caller does not have permission to operate with provided resource."
+        );
+        assert_eq!(members(&mut lab, &rule), ["node-1 10.1.1.11"]);
+        let (_, nothing) = lab.fails("assignToLoadBalancerRule", &[("id", &rule)]);
+        assert!(nothing.ends_with("Both instanceids and vmidipmap  can't be null"));
+        lab.run(
+            "assignToLoadBalancerRule",
+            &[("id", &rule), ("virtualmachineids", "")],
+        );
+        let twice = format!("{second},{second}");
+        lab.run(
+            "assignToLoadBalancerRule",
+            &[("id", &rule), ("virtualmachineids", &twice)],
+        );
+    }
+
+    #[test]
+    fn up_to_4_22_a_failed_assign_gives_no_reason() {
+        let mut lab = Lab::on("4.22.0");
+        let rule = lab.rule("80", &[]);
+        let vm = lab.id("listVirtualMachines", "tnode-1");
+        let failure = lab.fails(
+            "assignToLoadBalancerRule",
+            &[("id", &rule), ("virtualmachineids", &vm)],
+        );
+        assert_eq!(
+            failure,
+            (530, "Failed to assign load balancer rule".to_owned())
+        );
+    }
+
+    #[test]
+    fn one_vm_may_have_two_addresses() {
+        let mut lab = Lab::new();
+        let rule = lab.rule("80", &[]);
+        let vm = lab.id("listVirtualMachines", "node-2");
+        let params = [
+            ("id", rule.as_str()),
+            ("virtualmachineids", &vm),
+            ("vmidipmap[0].vmid", &vm),
+            ("vmidipmap[0].vmip", "10.1.1.112"),
+        ];
+        lab.run("assignToLoadBalancerRule", &params);
+        assert_eq!(members(&mut lab, &rule), ["node-2 10.1.1.12 10.1.1.112"]);
+        let one = [
+            ("id", rule.as_str()),
+            ("vmidipmap[0].vmid", &vm),
+            ("vmidipmap[0].vmip", "10.1.1.112"),
+        ];
+        lab.run("removeFromLoadBalancerRule", &one);
+        assert_eq!(members(&mut lab, &rule), ["node-2 10.1.1.12"]);
+        // The same pair again is an error that leaves the rule in state Add.
+        assert_eq!(lab.fails("removeFromLoadBalancerRule", &one).0, 431);
+        assert_eq!(lab.listed_rule(&rule)["state"], "Add");
+        let foreign = [
+            ("id", rule.as_str()),
+            ("vmidipmap[0].vmid", &vm),
+            ("vmidipmap[0].vmip", "10.1.1.250"),
+        ];
+        assert!(
+            lab.fails("assignToLoadBalancerRule", &foreign)
+                .1
+                .contains("does not belong to NIC in Network")
+        );
+    }
+
+    #[test]
+    fn removing_what_is_not_there_succeeds_by_id() {
+        let mut lab = Lab::new();
+        let rule = lab.rule("80", &[]);
+        let vm = lab.id("listVirtualMachines", "node-1");
+        lab.run(
+            "removeFromLoadBalancerRule",
+            &[("id", &rule), ("virtualmachineids", &vm)],
+        );
+        assert_eq!(
+            lab.fails("removeFromLoadBalancerRule", &[("id", &rule)]).0,
+            431
+        );
+        lab.assign(&rule, &["node-1"]);
+        assert_eq!(
+            lab.rows(
+                "listLoadBalancerRuleInstances",
+                &[("id", &rule), ("applied", "false")]
+            )
+            .len(),
+            0
+        );
+        let plain = lab.rows("listLoadBalancerRuleInstances", &[("id", &rule)]);
+        assert_eq!(plain[0]["name"], "node-1");
+    }
+}

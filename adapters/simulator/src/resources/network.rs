@@ -1,0 +1,169 @@
+//! Guest networks: isolated ones and the tiers of VPCs.
+
+use ipnet::Ipv4Net;
+use serde_json::Value;
+
+use crate::cloud::{Cloud, Extra, Owner};
+use crate::commands::{Call, Entity, Kind, Param, may, since};
+use crate::error::ApiError;
+use crate::lists::{Scope, TagFilter, answer, equal, keyword_matches};
+use crate::object::Object;
+use crate::resources::network_acl::AclList;
+use crate::resources::services;
+use crate::resources::tag::{ResourceType, inline_tags};
+use crate::resources::vpc::Vpc;
+use crate::table::{Key, Row};
+use crate::versions::Feature;
+
+/// A guest network.
+#[derive(Debug, Clone)]
+pub(crate) struct Network {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) display_text: String,
+    pub(crate) owner: Owner,
+    pub(crate) cidr: Ipv4Net,
+    pub(crate) gateway: String,
+    pub(crate) created: String,
+    /// Whether a router serves it: state Implemented, else Allocated.
+    pub(crate) implemented: bool,
+    pub(crate) services: Vec<String>,
+    pub(crate) offering: Offering,
+    pub(crate) tier: Option<Tier>,
+    pub(crate) extra: Extra,
+}
+
+/// What makes a network a tier.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tier {
+    pub(crate) vpc: Key<Vpc>,
+    pub(crate) acl: Option<Key<AclList>>,
+}
+
+/// The offering a network was made from.
+#[derive(Debug, Clone)]
+pub(crate) struct Offering {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// Whether one address may serve rules of several kinds.
+    pub(crate) conserve_mode: bool,
+}
+
+impl Row for Network {
+    fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl Network {
+    pub(crate) fn offers(&self, service: &str) -> bool {
+        self.services.iter().any(|known| known == service)
+    }
+
+    pub(crate) fn vpc(&self) -> Option<Key<Vpc>> {
+        self.tier.map(|tier| tier.vpc)
+    }
+}
+
+pub(crate) const LIST_PARAMS: &[Param] = &[
+    may("id", Kind::Id(Entity::Network)),
+    since("name", Kind::Text, "4.22.0"),
+    may("zoneid", Kind::Id(Entity::Zone)),
+    may("type", Kind::Text),
+    may("vpcid", Kind::Id(Entity::Vpc)),
+    may("forvpc", Kind::Flag),
+    may("supportedservices", Kind::List),
+    may("restartrequired", Kind::Flag),
+];
+
+/// listNetworks, newest first.
+pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+    let params = &call.params;
+    let scope = Scope::of(cloud, call);
+    let tags = TagFilter::read(params)?;
+    let name = params.text("name").filter(|_| cloud.version.has(Feature::NetworkNameFilter));
+    let services = params.list("supportedservices").unwrap_or_default();
+    let rows: Vec<_> = cloud
+        .networks
+        .iter()
+        .rev()
+        .filter(|(key, row)| {
+            scope.covers(row.owner)
+                && params.key("id").is_none_or(|id| id == *key)
+                && params.key::<()>("zoneid").is_none_or(|zone| zone.number() == 1)
+                && params.key("vpcid").is_none_or(|vpc| row.vpc() == Some(vpc))
+                && params.flag("forvpc").is_none_or(|wanted| wanted == row.tier.is_some())
+                && params.flag("restartrequired") != Some(true)
+                && params.text("type").is_none_or(|kind| equal("isolated", kind))
+                && name.is_none_or(|name| equal(&row.name, name))
+                && services.iter().all(|service| row.offers(service))
+                && keyword_matches(call, &[&row.name])
+                && tags.passes(cloud, ResourceType::Network, &row.id)
+        })
+        .collect();
+    answer(cloud, call, "network", rows, |(_, row)| json(cloud, row))
+}
+
+pub(crate) fn json(cloud: &Cloud, row: &Network) -> Value {
+    let list = row.tier.and_then(|tier| tier.acl);
+    let acl = list.and_then(|list| cloud.acl_lists.get(list));
+    let vpc = row.vpc().and_then(|vpc| cloud.vpcs.get(vpc));
+    let own = Object::new()
+        .with("id", row.id.as_str())
+        .with("name", row.name.as_str())
+        .with("displaytext", row.display_text.as_str())
+        .with("related", row.id.as_str())
+        .with("broadcastdomaintype", "Vlan")
+        .with("traffictype", "Guest")
+        .with("type", "Isolated")
+        .with("acltype", "Account")
+        .with("state", if row.implemented { "Implemented" } else { "Allocated" })
+        .with("cidr", row.cidr.to_string())
+        .with("gateway", row.gateway.as_str())
+        .with("netmask", row.cidr.netmask().to_string())
+        .with("networkofferingid", row.offering.id.as_str())
+        .with("networkofferingname", row.offering.name.as_str())
+        .with("networkofferingdisplaytext", row.offering.name.as_str())
+        .with("networkofferingconservemode", row.offering.conserve_mode)
+        .with(
+            "networkofferingavailability",
+            if row.tier.is_some() { "Optional" } else { "Required" },
+        )
+        .with("physicalnetworkid", cloud.zone.physical_network.as_str())
+        .with("service", services::of_network(&row.services, row.tier.is_some(), &cloud.version));
+    let vpc_fields = Object::new()
+        .maybe("vpcid", vpc.map(|vpc| vpc.id.as_str()))
+        .maybe("vpcname", vpc.map(|vpc| vpc.name.as_str()))
+        .maybe("aclid", acl.map(|acl| acl.id.as_str()))
+        .maybe("aclname", acl.map(|acl| acl.name.as_str()))
+        .maybe("egressdefaultpolicy", row.tier.is_none().then_some(false));
+    own.merge(cloud.zone_fields())
+        .merge(cloud.owner_fields(row.owner))
+        .merge(vpc_fields)
+        .merge(constants(row))
+        .with("created", row.created.as_str())
+        .with("tags", inline_tags(cloud, ResourceType::Network, &row.id))
+        .merge_extra(&row.extra)
+        .into()
+}
+
+/// Fields that are the same for every network here.
+fn constants(row: &Network) -> Object {
+    Object::new()
+        .with("canusefordeploy", true)
+        .with("dns1", "192.0.2.53")
+        .with("hasannotations", false)
+        .with("ispersistent", false)
+        .with("issystem", false)
+        .with("networkdomain", "cs1cloud.internal")
+        .with("privatemtu", 1500)
+        .with("publicmtu", 1500)
+        .with("receivedbytes", 0)
+        .with("redundantrouter", false)
+        .with("restartrequired", false)
+        .with("sentbytes", 0)
+        .with("specifyipranges", false)
+        .with("specifyvlan", false)
+        .with("strechedl2subnet", false)
+        .with("supportsvmautoscaling", row.offers("Lb"))
+}

@@ -1,0 +1,649 @@
+//! Public IP addresses: acquired for a network or a VPC, bound to a tier by their first rule, released with everything
+//! that is on them. A row exists for every address of the range, and keeps its UUID over all its owners.
+
+use std::net::Ipv4Addr;
+
+use serde_json::Value;
+
+use crate::cloud::{Cloud, Owner, RuleState};
+use crate::commands::{Call, Entity, Kind, Param, may};
+use crate::error::{ApiError, JobFailure};
+use crate::jobs::{Accepted, Instance, Work, success};
+use crate::lists::{Scope, TagFilter, answer, contains};
+use crate::object::{Object, date};
+use crate::params::Params;
+use crate::resources::account::public_ip_limit;
+use crate::resources::network::Network;
+use crate::resources::tag::{self, ResourceType, inline_tags};
+use crate::resources::virtual_machine::VirtualMachine;
+use crate::resources::vpc::Vpc;
+use crate::resources::{firewall_rule, load_balancer_rule};
+use crate::table::{Key, Row};
+use crate::versions::Feature;
+
+/// A public IP address.
+#[derive(Debug, Clone)]
+pub(crate) struct PublicIp {
+    pub(crate) id: String,
+    pub(crate) address: Ipv4Addr,
+    pub(crate) state: AddressState,
+    pub(crate) owner: Option<Owner>,
+    pub(crate) allocated: Option<String>,
+    /// The guest network; of a VPC address only while it is bound to a tier.
+    pub(crate) network: Option<Key<Network>>,
+    pub(crate) vpc: Option<Key<Vpc>>,
+    pub(crate) source_nat: bool,
+    pub(crate) static_nat: Option<Key<VirtualMachine>>,
+    /// A release revokes the rules first; meanwhile lists still show it as Allocated.
+    pub(crate) releasing: bool,
+}
+
+/// State of a public IP address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AddressState {
+    Free,
+    Allocating,
+    Allocated,
+}
+
+const STATES: &[&str] = &["Allocating", "Allocated", "Releasing", "Reserved", "Free"];
+
+impl Row for PublicIp {
+    fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl AddressState {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Free => "Free",
+            Self::Allocating => "Allocating",
+            Self::Allocated => "Allocated",
+        }
+    }
+}
+
+pub(crate) const LIST_PARAMS: &[Param] = &[
+    may("id", Kind::Id(Entity::Address)),
+    may("ipaddress", Kind::Text),
+    may("allocatedonly", Kind::Flag),
+    may("state", Kind::Text),
+    may("zoneid", Kind::Id(Entity::Zone)),
+    may("vpcid", Kind::Id(Entity::Vpc)),
+    may("associatednetworkid", Kind::Id(Entity::Network)),
+    may("forvirtualnetwork", Kind::Flag),
+    may("issourcenat", Kind::Flag),
+    may("isstaticnat", Kind::Flag),
+    may("forloadbalancing", Kind::Flag),
+];
+
+pub(crate) const ASSOCIATE_PARAMS: &[Param] = &[
+    may("vpcid", Kind::Id(Entity::Vpc)),
+    may("networkid", Kind::Id(Entity::Network)),
+    may("zoneid", Kind::Id(Entity::Zone)),
+    may("projectid", Kind::Id(Entity::Project)),
+    may("ipaddress", Kind::Text),
+];
+
+pub(crate) const DISASSOCIATE_PARAMS: &[Param] =
+    &[may("id", Kind::Id(Entity::Address)), may("ipaddress", Kind::Text)];
+
+/// listPublicIpAddresses, by address. By default only addresses in state Allocated are shown.
+pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+    let params = &call.params;
+    let states = asked_states(cloud, params)?;
+    let scope = Scope::of(cloud, call);
+    let tags = TagFilter::read(params)?;
+    let mut rows: Vec<_> = cloud
+        .addresses
+        .iter()
+        .filter(|(key, row)| {
+            row.owner.is_none_or(|owner| scope.covers(owner))
+                && states
+                    .as_ref()
+                    .is_none_or(|states| states.iter().any(|state| state == row.state.text()))
+                && params.flag("forvirtualnetwork") != Some(false)
+                && params.key("id").is_none_or(|id| id == *key)
+                && params.text("ipaddress").is_none_or(|text| row.address.to_string() == text)
+                && params.key::<()>("zoneid").is_none_or(|zone| zone.number() == 1)
+                && params.key("vpcid").is_none_or(|vpc| row.vpc == Some(vpc))
+                && params
+                    .key("associatednetworkid")
+                    .is_none_or(|network| row.network == Some(network))
+                && params.flag("issourcenat").is_none_or(|wanted| wanted == row.source_nat)
+                && params
+                    .flag("isstaticnat")
+                    .is_none_or(|wanted| wanted == row.static_nat.is_some())
+                && (params.flag("forloadbalancing") != Some(true)
+                    || cloud.rules.iter().any(|(_, rule)| rule.address == *key))
+                && matches_keyword(params, row)
+                && tags.passes(cloud, ResourceType::PublicIpAddress, &row.id)
+        })
+        .collect();
+    rows.sort_by_key(|(_, row)| row.address);
+    answer(cloud, call, "publicipaddress", rows, |(key, row)| json(cloud, key, row).into())
+}
+
+/// The states a list shows; `None` is all.
+fn asked_states(cloud: &Cloud, params: &Params) -> Result<Option<Vec<String>>, ApiError> {
+    let Some(text) = params.filled("state") else {
+        let all = params.flag("allocatedonly") == Some(false);
+        return Ok((!all).then(|| vec!["Allocated".to_owned()]));
+    };
+    if !cloud.version.has(Feature::AddressStateList) {
+        return Ok(Some(vec![text.to_owned()]));
+    }
+    let states: Vec<String> = text.split(',').map(str::to_owned).collect();
+    match states.iter().find(|state| !STATES.contains(&state.as_str())) {
+        Some(unknown) => Err(ApiError::invalid(format!("Invalid state: {unknown}"))),
+        None => Ok(Some(states)),
+    }
+}
+
+/// A keyword is ignored beside `ipaddress`.
+fn matches_keyword(params: &Params, row: &PublicIp) -> bool {
+    match params.text("keyword") {
+        Some(keyword) if params.text("ipaddress").is_none() => {
+            contains(&row.address.to_string(), keyword)
+        }
+        _ => true,
+    }
+}
+
+fn json(cloud: &Cloud, key: Key<PublicIp>, row: &PublicIp) -> Object {
+    let network = row.network.and_then(|network| cloud.networks.get(network));
+    let vpc = row.vpc.and_then(|vpc| cloud.vpcs.get(vpc));
+    let vm = row.static_nat.and_then(|vm| cloud.vms.get(vm));
+    let owner = row.owner.map(|owner| cloud.owner_fields(owner));
+    let has_rules = cloud.version.has(Feature::HasRules).then(|| has_rules(cloud, key));
+    let job = cloud.jobs.running_on(&row.id).filter(|_| row.releasing);
+    Object::new()
+        .with("id", row.id.as_str())
+        .with("ipaddress", row.address.to_string())
+        .maybe("allocated", row.allocated.as_deref())
+        .with("state", row.state.text())
+        .with("issourcenat", row.source_nat)
+        .with("isstaticnat", row.static_nat.is_some())
+        .with("issystem", false)
+        .with("isportable", false)
+        .with("forvirtualnetwork", true)
+        .with("forsystemvms", false)
+        .with("forprovider", false)
+        .with("hasannotations", false)
+        .maybe("hasrules", has_rules)
+        .with("networkid", cloud.zone.public_network.as_str())
+        .with("physicalnetworkid", cloud.zone.physical_network.as_str())
+        .maybe("associatednetworkid", network.map(|network| network.id.as_str()))
+        .maybe("associatednetworkname", network.map(|network| network.name.as_str()))
+        .maybe("vpcid", vpc.map(|vpc| vpc.id.as_str()))
+        .maybe("vpcname", vpc.map(|vpc| vpc.name.as_str()))
+        .maybe("virtualmachineid", vm.map(|vm| vm.id.as_str()))
+        .maybe("virtualmachinename", vm.map(|vm| vm.name.as_str()))
+        .maybe("virtualmachinedisplayname", vm.map(|vm| vm.display_name.as_str()))
+        .maybe("vmipaddress", vm.and_then(|vm| vm.nics.first()).map(|nic| nic.address.as_str()))
+        .with("tags", inline_tags(cloud, ResourceType::PublicIpAddress, &row.id))
+        .maybe("jobid", job)
+        .maybe("jobstatus", job.map(|_| 0))
+        .merge(cloud.zone_fields())
+        .merge(owner.unwrap_or_default())
+}
+
+/// Whether any rule of any kind is on the address.
+pub(crate) fn has_rules(cloud: &Cloud, address: Key<PublicIp>) -> bool {
+    cloud.rules.iter().any(|(_, rule)| rule.address == address)
+        || cloud.firewall_rules.iter().any(|(_, rule)| rule.address == address)
+        || cloud.port_forwards.iter().any(|(_, rule)| rule.address == address)
+}
+
+/// Unbinds a VPC address from its tier when nothing is left on it. Called after load-balancer rules only: the end of a
+/// firewall rule does not unbind.
+pub(crate) fn unbind_if_idle(cloud: &mut Cloud, address: Key<PublicIp>) {
+    if has_rules(cloud, address) {
+        return;
+    }
+    if let Some(row) = cloud.addresses.get_mut(address)
+        && row.vpc.is_some()
+    {
+        row.network = None;
+    }
+}
+
+/// For whom and for what an address is acquired.
+struct Target {
+    owner: Owner,
+    network: Option<Key<Network>>,
+    vpc: Option<Key<Vpc>>,
+}
+
+/// associateIpAddress, with the request: who will own it, the limit, and the address itself.
+pub(crate) fn accept_associate(cloud: &mut Cloud, call: &Call) -> Result<Accepted, ApiError> {
+    let target = target(cloud, call)?;
+    if !cloud.may_use(call.caller, target.owner) {
+        return Err(ApiError::permission());
+    }
+    check_limit(cloud, target.owner)?;
+    let key = pick(cloud, call.params.filled("ipaddress"))?;
+    let source_nat = !has_source_nat(cloud, &target);
+    let now = date(cloud.now);
+    let Some(row) = cloud.addresses.get_mut(key) else {
+        return Err(ApiError::internal(4250));
+    };
+    row.state = AddressState::Allocating;
+    row.owner = Some(target.owner);
+    row.allocated = Some(now);
+    row.network = target.network;
+    row.vpc = target.vpc;
+    row.source_nat = source_nat;
+    let id = row.id.clone();
+    Ok(Accepted {
+        id: Some(id.clone()),
+        number: key.number(),
+        instance: Some(Instance { kind: "IpAddress", id: Some(id) }),
+    })
+}
+
+/// A VPC wins over a network; a zone alone means the account's one isolated network.
+fn target(cloud: &Cloud, call: &Call) -> Result<Target, ApiError> {
+    let params = &call.params;
+    let project = params.key("projectid").map(Owner::Project);
+    if let Some(key) = params.key::<Vpc>("vpcid") {
+        let vpc = cloud.vpcs.get(key).ok_or_else(ApiError::permission)?;
+        return Ok(Target { owner: project.unwrap_or(vpc.owner), network: None, vpc: Some(key) });
+    }
+    if let Some(key) = params.key::<Network>("networkid") {
+        let network = cloud.networks.get(key).ok_or_else(ApiError::permission)?;
+        let owner = project.unwrap_or(network.owner);
+        return Ok(Target { owner, network: Some(key), vpc: None });
+    }
+    if params.text("zoneid").is_none() {
+        return Err(ApiError::invalid(
+            "Unable to figure out zone to assign IP to. Please specify either zoneId, or networkId, or vpcId in the call",
+        ));
+    }
+    let owner = project.unwrap_or(Owner::Account(call.caller));
+    let mut isolated = cloud
+        .networks
+        .iter()
+        .filter(|(_, network)| network.tier.is_none() && network.owner == owner);
+    match (isolated.next(), isolated.next()) {
+        (only, None) => Ok(Target { owner, network: only.map(|(key, _)| key), vpc: None }),
+        (_, Some(_)) => {
+            Err(ApiError::invalid("Account has more than one isolated Network in the zone"))
+        }
+    }
+}
+
+fn check_limit(cloud: &Cloud, owner: Owner) -> Result<(), ApiError> {
+    let Some((account, limit)) = public_ip_limit(cloud, owner) else {
+        return Ok(());
+    };
+    let held = cloud.addresses.iter().filter(|(_, row)| row.owner == Some(owner)).count();
+    if held < limit {
+        return Ok(());
+    }
+    Err(ApiError::new(
+        532,
+        4280,
+        format!("Maximum number of public IP addresses for account: {account} has been exceeded."),
+    ))
+}
+
+/// The address asked for if it is free, else the lowest free one. The error does not tell what was wrong.
+fn pick(cloud: &Cloud, asked: Option<&str>) -> Result<Key<PublicIp>, ApiError> {
+    cloud
+        .addresses
+        .iter()
+        .filter(|(_, row)| row.state == AddressState::Free)
+        .filter(|(_, row)| asked.is_none_or(|asked| row.address.to_string() == asked))
+        .min_by_key(|(_, row)| row.address)
+        .map(|(key, _)| key)
+        .ok_or_else(|| ApiError::new(533, 9999, "Insufficient address capacity"))
+}
+
+/// The first address of a network or VPC becomes its source-NAT address. A tier never gets one of its own.
+fn has_source_nat(cloud: &Cloud, target: &Target) -> bool {
+    let tier = target
+        .network
+        .and_then(|key| cloud.networks.get(key))
+        .is_some_and(|network| network.tier.is_some());
+    let nowhere = target.network.is_none() && target.vpc.is_none();
+    tier || nowhere
+        || cloud.addresses.iter().any(|(_, row)| {
+            row.source_nat && row.network == target.network && row.vpc == target.vpc
+        })
+}
+
+/// associateIpAddress, in the job. An address for a tier alone is given back at once.
+pub(crate) fn start_associate(
+    cloud: &mut Cloud,
+    _: &Call,
+    accepted: &Accepted,
+) -> Result<Work, JobFailure> {
+    let key = Key::of(accepted.number);
+    let row = cloud.addresses.get(key);
+    let network = row.and_then(|row| row.network).and_then(|network| cloud.networks.get(network));
+    if network.is_some_and(|network| network.tier.is_some()) {
+        finish_disassociate(cloud, key);
+        return Err(JobFailure::invalid(
+            "Can't assign ip to the network directly when network belongs to VPC.Specify vpcId to associate ip address to VPC",
+        ));
+    }
+    let Some(row) = cloud.addresses.get(key) else {
+        return Err(JobFailure::internal("Failed to associate IP address"));
+    };
+    // For a network CloudStack shows the object as it read it before binding it.
+    let state = if row.vpc.is_some() { "Allocated" } else { "Allocating" };
+    let shown = json(cloud, key, row).with("state", state);
+    let result = Object::new().with("ipaddress", shown).into();
+    Ok(Work::AddressAssociated { address: key, result })
+}
+
+/// The end of the acquisition.
+pub(crate) fn finish_associate(cloud: &mut Cloud, address: Key<PublicIp>) {
+    if let Some(row) = cloud.addresses.get_mut(address)
+        && row.state == AddressState::Allocating
+    {
+        row.state = AddressState::Allocated;
+    }
+}
+
+/// disassociateIpAddress, with the request. Releasing a free address is an error without a reason.
+pub(crate) fn accept_disassociate(cloud: &mut Cloud, call: &Call) -> Result<Accepted, ApiError> {
+    let by_address =
+        call.params.filled("ipaddress").filter(|_| cloud.version.has(Feature::ReleaseByAddress));
+    let key = match (call.params.key("id"), by_address) {
+        (Some(_), Some(_)) => {
+            return Err(ApiError::invalid(
+                "id parameter is mutually exclusive with ipaddress parameter",
+            ));
+        }
+        (Some(id), None) => Some(id),
+        (None, Some(text)) => cloud
+            .addresses
+            .iter()
+            .find(|(_, row)| row.address.to_string() == text)
+            .map(|(key, _)| key),
+        (None, None) => {
+            return Err(ApiError::invalid("Please specify either IP address or IP address ID"));
+        }
+    };
+    let row = key.and_then(|key| Some((key, cloud.addresses.get(key)?)));
+    match row {
+        Some((key, row)) if row.state != AddressState::Free => Ok(Accepted {
+            id: None,
+            number: key.number(),
+            instance: Some(Instance { kind: "IpAddress", id: Some(row.id.clone()) }),
+        }),
+        _ => Err(ApiError::internal(4250)),
+    }
+}
+
+/// disassociateIpAddress, in the job: every rule on the address is revoked, whoever made it.
+pub(crate) fn start_disassociate(
+    cloud: &mut Cloud,
+    call: &Call,
+    accepted: &Accepted,
+) -> Result<Work, JobFailure> {
+    let key = Key::of(accepted.number);
+    let Some(row) = cloud.addresses.get(key) else {
+        return Ok(Work::Done(success()));
+    };
+    if !row.owner.is_some_and(|owner| cloud.may_use(call.caller, owner)) {
+        return Err(JobFailure::permission());
+    }
+    let network = row.network.and_then(|network| cloud.networks.get(network));
+    let in_use = row.vpc.is_some() || network.is_some_and(|network| network.implemented);
+    if row.source_nat && in_use {
+        return Err(JobFailure::internal(
+            "IP address is used for source nat purposes and can not be disassociated.",
+        ));
+    }
+    for (_, rule) in cloud.rules.iter_mut().filter(|(_, rule)| rule.address == key) {
+        rule.state = RuleState::Deleting;
+    }
+    for (_, rule) in cloud.firewall_rules.iter_mut().filter(|(_, rule)| rule.address == key) {
+        rule.state = RuleState::Deleting;
+    }
+    if let Some(row) = cloud.addresses.get_mut(key) {
+        row.releasing = true;
+    }
+    Ok(Work::AddressReleased(key))
+}
+
+/// The end of a release: rules and tags are gone, and the address is free under the same UUID.
+pub(crate) fn finish_disassociate(cloud: &mut Cloud, address: Key<PublicIp>) {
+    load_balancer_rule::forget_all(cloud, address);
+    firewall_rule::forget_all(cloud, address);
+    let forwards: Vec<_> = cloud
+        .port_forwards
+        .iter()
+        .filter(|(_, rule)| rule.address == address)
+        .map(|(key, _)| key)
+        .collect();
+    for key in forwards {
+        cloud.port_forwards.remove(key);
+    }
+    let Some(row) = cloud.addresses.get_mut(address) else {
+        return;
+    };
+    row.state = AddressState::Free;
+    row.owner = None;
+    row.allocated = None;
+    row.network = None;
+    row.vpc = None;
+    row.source_nat = false;
+    row.static_nat = None;
+    row.releasing = false;
+    let id = row.id.clone();
+    tag::forget(cloud, ResourceType::PublicIpAddress, &id);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Lab, text};
+
+    #[test]
+    fn the_result_for_a_network_still_says_allocating_and_for_a_vpc_allocated() {
+        let mut lab = Lab::new();
+        let network = lab.id("listNetworks", "iso");
+        let vpc = lab.id("listVPCs", "vpc");
+        let in_network = lab.run("associateIpAddress", &[("networkid", &network)]);
+        assert_eq!(in_network["ipaddress"]["state"], "Allocating");
+        assert_eq!(in_network["ipaddress"]["associatednetworkname"], "iso");
+        assert_eq!(
+            in_network["ipaddress"]["allocated"],
+            "2026-12-01T20:00:00+0000"
+        );
+        let in_vpc = lab.run("associateIpAddress", &[("vpcid", &vpc)]);
+        assert_eq!(in_vpc["ipaddress"]["state"], "Allocated");
+        assert!(in_vpc["ipaddress"].get("associatednetworkid").is_none());
+        let id = text(&in_network["ipaddress"]["id"]);
+        let listed = lab.rows("listPublicIpAddresses", &[("id", &id)]);
+        assert_eq!(listed[0]["state"], "Allocated");
+    }
+
+    #[test]
+    fn an_address_is_invisible_by_default_until_it_is_allocated() {
+        let mut lab = Lab::slow(5);
+        let network = lab.id("listNetworks", "iso");
+        let id = text(&lab.ask("associateIpAddress", &[("networkid", &network)])["id"]);
+        assert_eq!(lab.rows("listPublicIpAddresses", &[("id", &id)]).len(), 0);
+        let all = lab.rows(
+            "listPublicIpAddresses",
+            &[("id", &id), ("allocatedonly", "false")],
+        );
+        assert_eq!(all[0]["state"], "Allocating");
+        lab.wait(5);
+        assert_eq!(lab.rows("listPublicIpAddresses", &[("id", &id)]).len(), 1);
+    }
+
+    #[test]
+    fn a_tier_alone_gets_no_address() {
+        let mut lab = Lab::new();
+        let tier = lab.id("listNetworks", "tier");
+        let (code, text) = lab.fails("associateIpAddress", &[("networkid", &tier)]);
+        assert_eq!(code, 431);
+        assert!(
+            text.starts_with("Can't assign ip to the network directly"),
+            "{text}"
+        );
+        assert_eq!(
+            lab.rows("listPublicIpAddresses", &[("state", "Free")])
+                .len(),
+            10
+        );
+    }
+
+    #[test]
+    fn the_first_address_of_an_idle_network_is_source_nat_and_may_be_released() {
+        let mut lab = Lab::new();
+        let network = lab.id("listNetworks", "idle");
+        let first = lab.run("associateIpAddress", &[("networkid", &network)]);
+        let second = lab.run("associateIpAddress", &[("networkid", &network)]);
+        assert_eq!(first["ipaddress"]["issourcenat"], true);
+        assert_eq!(second["ipaddress"]["issourcenat"], false);
+        let id = text(&first["ipaddress"]["id"]);
+        lab.run("disassociateIpAddress", &[("id", &id)]);
+        let busy = lab.address("203.0.113.1");
+        let (code, text) = lab.fails("disassociateIpAddress", &[("id", &busy)]);
+        assert_eq!(code, 530);
+        assert!(text.contains("source nat"), "{text}");
+    }
+
+    #[test]
+    fn the_limit_is_checked_with_the_request() {
+        let mut lab = Lab::new();
+        let network = lab.id("listNetworks", "iso");
+        for _ in 0..3 {
+            lab.run("associateIpAddress", &[("networkid", &network)]);
+        }
+        let refused = lab.refused("associateIpAddress", &[("networkid", &network)]);
+        assert_eq!((refused.code, refused.class), (532, Some(4280)));
+        assert_eq!(
+            refused.text,
+            "Maximum number of public IP addresses for account: prod has been exceeded."
+        );
+    }
+
+    #[test]
+    fn a_taken_unknown_or_malformed_address_is_no_capacity() {
+        let mut lab = Lab::new();
+        let network = lab.id("listNetworks", "iso");
+        for address in ["203.0.113.4", "192.0.2.1", "here"] {
+            let params = [("networkid", network.as_str()), ("ipaddress", address)];
+            let refused = lab.refused("associateIpAddress", &params);
+            assert_eq!((refused.code, refused.class), (533, Some(9999)));
+        }
+        let params = [
+            ("networkid", network.as_str()),
+            ("ipaddress", "203.0.113.15"),
+        ];
+        assert_eq!(
+            lab.run("associateIpAddress", &params)["ipaddress"]["ipaddress"],
+            "203.0.113.15"
+        );
+    }
+
+    #[test]
+    fn networks_of_others_are_refused_and_a_project_owns_what_its_network_gets() {
+        let mut lab = Lab::new();
+        let foreign = lab.id("listNetworks", "foreign");
+        let shop = lab.id("listNetworks", "shop");
+        assert_eq!(
+            lab.refused("associateIpAddress", &[("networkid", &foreign)])
+                .code,
+            531
+        );
+        let result = lab
+            .by("kubeadmin")
+            .run("associateIpAddress", &[("networkid", &shop)]);
+        assert_eq!(result["ipaddress"]["project"], "web");
+        assert!(result["ipaddress"].get("account").is_none());
+        assert_eq!(lab.refused("associateIpAddress", &[]).code, 431);
+    }
+
+    #[test]
+    fn a_release_takes_everything_with_it_but_the_uuid() {
+        let mut lab = Lab::new();
+        let id = lab.address("203.0.113.2");
+        let rule = lab.rule("80", &[("openfirewall", "true")]);
+        lab.run(
+            "createTags",
+            &[
+                ("resourcetype", "PublicIpAddress"),
+                ("resourceids", &id),
+                ("tags[0].key", "a"),
+                ("tags[0].value", "b"),
+            ],
+        );
+        assert_eq!(
+            lab.rows("listPublicIpAddresses", &[("id", &id)])[0]["hasrules"],
+            true
+        );
+        lab.run("disassociateIpAddress", &[("id", &id)]);
+        assert_eq!(
+            lab.rows("listLoadBalancerRules", &[("publicipid", &id)])
+                .len(),
+            0
+        );
+        assert_eq!(
+            lab.refused("listFirewallRules", &[("ipaddressid", &id)])
+                .code,
+            431
+        );
+        assert_eq!(lab.rows("listTags", &[]).len(), 0);
+        assert_eq!(lab.fails("deleteLoadBalancerRule", &[("id", &rule)]).0, 431);
+        let twice = lab.refused("disassociateIpAddress", &[("id", &id)]);
+        assert_eq!((twice.code, twice.class), (530, Some(4250)));
+        let foreign = lab.id("listNetworks", "foreign");
+        let params = [
+            ("networkid", foreign.as_str()),
+            ("ipaddress", "203.0.113.2"),
+        ];
+        let again = lab.by("other").run("associateIpAddress", &params);
+        assert_eq!(again["ipaddress"]["id"], id);
+        assert_eq!(again["ipaddress"]["hasrules"], false);
+    }
+
+    #[test]
+    fn a_slow_release_shows_the_address_with_its_job_and_takes_no_rules() {
+        let mut lab = Lab::slow(5);
+        let id = lab.address("203.0.113.2");
+        let job = lab.ask("disassociateIpAddress", &[("id", &id)])["jobid"].clone();
+        let listed = lab.rows("listPublicIpAddresses", &[("id", &id)]);
+        assert_eq!(listed[0]["state"], "Allocated");
+        assert_eq!(listed[0]["jobid"], job);
+        let params = crate::testing::rule_params(&id, "80", &[]);
+        assert_eq!(lab.refused("createLoadBalancerRule", &params).code, 431);
+    }
+
+    #[test]
+    fn addresses_of_others_fail_in_the_job() {
+        let mut lab = Lab::new();
+        let id = lab.address("203.0.113.4");
+        assert_eq!(lab.fails("disassociateIpAddress", &[("id", &id)]).0, 530);
+        assert_eq!(lab.rows("listPublicIpAddresses", &[("id", &id)]).len(), 0);
+    }
+
+    #[test]
+    fn states_are_listed_and_checked_from_4_22_1_on() {
+        let mut lab = Lab::new();
+        assert_eq!(
+            lab.rows("listPublicIpAddresses", &[("state", "Allocated,Free")])
+                .len(),
+            13
+        );
+        assert_eq!(
+            lab.refused("listPublicIpAddresses", &[("state", "bogus")])
+                .text,
+            "Invalid state: bogus"
+        );
+        assert_eq!(
+            Lab::on("4.22.0")
+                .rows("listPublicIpAddresses", &[("state", "bogus")])
+                .len(),
+            0
+        );
+    }
+}

@@ -1,0 +1,120 @@
+//! The services of networks and VPCs with their providers and capabilities, as virtual routers offer them.
+
+use serde_json::{Value, json};
+
+use crate::versions::{Feature, Version};
+
+/// Services of an isolated network.
+pub(crate) const ISOLATED: &[&str] = &[
+    "Dhcp",
+    "Dns",
+    "Firewall",
+    "Lb",
+    "PortForwarding",
+    "SourceNat",
+    "StaticNat",
+    "UserData",
+    "Vpn",
+];
+/// Services of a VPC tier.
+pub(crate) const TIER: &[&str] = &[
+    "Dhcp",
+    "Dns",
+    "Lb",
+    "NetworkACL",
+    "PortForwarding",
+    "SourceNat",
+    "StaticNat",
+    "UserData",
+    "Vpn",
+];
+/// Services of a VPC.
+pub(crate) const VPC: &[&str] = TIER;
+
+/// `SupportedStickinessMethods`: JSON inside a string.
+const STICKINESS: &str = r#"[{"methodname":"LbCookie","paramlist":[{"paramname":"cookie-name","required":false,"isflag":false,"description":" "},{"paramname":"mode","required":false,"isflag":false,"description":" "},{"paramname":"nocache","required":false,"isflag":true,"description":" "},{"paramname":"indirect","required":false,"isflag":true,"description":" "},{"paramname":"postonly","required":false,"isflag":true,"description":" "},{"paramname":"domain","required":false,"isflag":false,"description":" "}],"description":"This is loadbalancer cookie based stickiness method."},{"methodname":"AppCookie","paramlist":[{"paramname":"cookie-name","required":false,"isflag":false,"description":" "},{"paramname":"length","required":false,"isflag":false,"description":" "},{"paramname":"holdtime","required":false,"isflag":false,"description":" "},{"paramname":"request-learn","required":false,"isflag":true,"description":" "},{"paramname":"prefix","required":false,"isflag":true,"description":" "},{"paramname":"mode","required":false,"isflag":false,"description":" "}],"description":"This is App session based sticky method. Define session stickiness on an existing application cookie. It can be used only for a specific http traffic"},{"methodname":"SourceBased","paramlist":[{"paramname":"tablesize","required":false,"isflag":false,"description":" "},{"paramname":"expire","required":false,"isflag":false,"description":" "}],"description":"This is source based Stickiness method, it can be used for any type of protocol."}]"#;
+const COUNTERS: &str = r#"[{"methodname":"CPU","paramlist":[]},{"methodname":"MEMORY","paramlist":[]},{"methodname":"VIRTUALROUTER","paramlist":[]}]"#;
+
+/// `service` of a network: each with its one provider and what the provider can do.
+pub(crate) fn of_network(services: &[String], in_vpc: bool, version: &Version) -> Value {
+    let provider = if in_vpc { "VpcVirtualRouter" } else { "VirtualRouter" };
+    services
+        .iter()
+        .map(|name| {
+            json!({
+                "name": name,
+                "provider": [{"name": provider}],
+                "capability": capabilities(name, in_vpc, version),
+            })
+        })
+        .collect()
+}
+
+/// `service` of a VPC: names and providers only.
+pub(crate) fn of_vpc(services: &[String]) -> Value {
+    services
+        .iter()
+        .map(|name| {
+            let providers = if name == "Lb" {
+                json!([{"name": "VpcVirtualRouter"}, {"name": "InternalLbVm"}])
+            } else {
+                json!([{"name": "VpcVirtualRouter"}])
+            };
+            json!({"name": name, "provider": providers})
+        })
+        .collect()
+}
+
+fn capabilities(service: &str, in_vpc: bool, version: &Version) -> Vec<Value> {
+    let ssl = version.has(Feature::SslOffload);
+    // The third part tells whether an offering may choose the capability.
+    let known: &[(&str, &str, bool)] = match service {
+        "Dhcp" => &[("DhcpAccrossMultipleSubnets", "true", false)],
+        "Dns" => &[("AllowDnsSuffixModification", "true", false)],
+        "Firewall" => &[
+            ("MultipleIps", "true", false),
+            ("SupportedEgressProtocols", "tcp,udp,icmp, all", false),
+            ("SupportedProtocols", "tcp,udp,icmp", false),
+            ("SupportedTrafficDirection", "ingress, egress", false),
+            ("TrafficStatistics", "per public ip", false),
+        ],
+        "Lb" => &[
+            ("AutoScaleCounters", COUNTERS, false),
+            ("ElasticLb", "false", false),
+            ("InlineMode", "false", false),
+            ("LbSchemes", "Public", false),
+            ("SslTermination", "true", false),
+            ("SupportedLBIsolation", "dedicated", true),
+            ("SupportedLbAlgorithms", "roundrobin,leastconn,source", false),
+            ("SupportedProtocols", "tcp, udp, tcp-proxy, ssl", false),
+            ("SupportedStickinessMethods", STICKINESS, false),
+            ("VmAutoScaling", "true", false),
+        ],
+        "NetworkACL" => &[("SupportedProtocols", "tcp,udp,icmp", false)],
+        "PortForwarding" => &[("SupportedProtocols", "tcp,udp", false)],
+        "SourceNat" => {
+            &[("RedundantRouter", "false", true), ("SupportedSourceNatTypes", "peraccount", true)]
+        }
+        "StaticNat" => &[("AssociatePublicIP", "true", false), ("ElasticIp", "false", false)],
+        "Vpn" if in_vpc => {
+            &[("SupportedVpnTypes", "pptp,l2tp,ipsec", false), ("VpnTypes", "s2svpn", false)]
+        }
+        "Vpn" => &[
+            ("SupportedVpnTypes", "pptp,l2tp,ipsec", false),
+            ("VpnTypes", "remoteaccessvpn", false),
+        ],
+        _ => &[],
+    };
+    known
+        .iter()
+        .filter(|(name, _, _)| ssl || *name != "SslTermination")
+        .map(|(name, value, choosable)| {
+            let value = if !ssl && service == "Lb" && *name == "SupportedProtocols" {
+                "tcp, udp, tcp-proxy"
+            } else {
+                *value
+            };
+            json!({"name": name, "value": value, "canchooseservicecapability": choosable})
+        })
+        .collect()
+}

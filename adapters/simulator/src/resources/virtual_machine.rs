@@ -1,0 +1,316 @@
+//! Virtual machines and their NICs. Their life is changed from outside (`edits.rs`); here they are only listed.
+
+use serde_json::{Value, json};
+
+use crate::cloud::{Cloud, Extra, Owner};
+use crate::commands::{Call, Entity, Kind, Param, may, since};
+use crate::error::ApiError;
+use crate::lists::{Scope, TagFilter, answer, contains, equal, keyword_matches};
+use crate::object::Object;
+use crate::params::Params;
+use crate::resources::account::Account;
+use crate::resources::network::Network;
+use crate::resources::tag::{ResourceType, full_tags, tags_of};
+use crate::table::{Key, Row};
+use crate::versions::Feature;
+use crate::world::VmState;
+
+/// A virtual machine.
+#[derive(Debug, Clone)]
+pub(crate) struct VirtualMachine {
+    pub(crate) id: String,
+    /// The host name, which `name` filters and node names mean.
+    pub(crate) name: String,
+    pub(crate) display_name: String,
+    pub(crate) owner: Owner,
+    /// The account whose user made it.
+    pub(crate) creator: Option<Key<Account>>,
+    pub(crate) state: VmState,
+    pub(crate) created: String,
+    /// In the order of their device ids.
+    pub(crate) nics: Vec<Nic>,
+    pub(crate) offering: ServiceOffering,
+    pub(crate) extra: Extra,
+}
+
+/// A network interface of a VM.
+#[derive(Debug, Clone)]
+pub(crate) struct Nic {
+    pub(crate) id: String,
+    pub(crate) network: Key<Network>,
+    pub(crate) address: String,
+    /// Id and address.
+    pub(crate) secondary: Vec<(String, String)>,
+    pub(crate) mac: String,
+    pub(crate) default: bool,
+    pub(crate) extra: Extra,
+}
+
+/// Size of a VM; memory in MiB, speed in MHz.
+#[derive(Debug, Clone)]
+pub(crate) struct ServiceOffering {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) cpus: u32,
+    pub(crate) speed: u32,
+    pub(crate) memory: u32,
+}
+
+impl Row for VirtualMachine {
+    fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl VirtualMachine {
+    /// Destroyed machines are hidden from users and from the members of rules.
+    pub(crate) fn is_visible(&self) -> bool {
+        match self.state {
+            VmState::Destroyed | VmState::Expunging => false,
+            VmState::Starting
+            | VmState::Running
+            | VmState::Stopping
+            | VmState::Stopped
+            | VmState::Migrating
+            | VmState::Error
+            | VmState::Unknown => true,
+        }
+    }
+
+    /// The interface in a network.
+    pub(crate) fn nic_in(&self, network: Key<Network>) -> Option<&Nic> {
+        self.nics.iter().find(|nic| nic.network == network)
+    }
+
+    /// Whether it has this address in this network now.
+    pub(crate) fn holds(&self, network: Key<Network>, address: &str) -> bool {
+        self.nics.iter().filter(|nic| nic.network == network).any(|nic| nic.holds(address))
+    }
+}
+
+impl Nic {
+    /// Whether the address is its primary or a secondary one.
+    pub(crate) fn holds(&self, address: &str) -> bool {
+        self.address == address || self.secondary.iter().any(|(_, other)| other == address)
+    }
+}
+
+pub(crate) const LIST_PARAMS: &[Param] = &[
+    may("id", Kind::Id(Entity::VirtualMachine)),
+    since("ids", Kind::Ids(Entity::VirtualMachine), "4.4"),
+    may("name", Kind::Text),
+    may("state", Kind::Text),
+    may("details", Kind::List),
+    may("zoneid", Kind::Id(Entity::Zone)),
+    may("networkid", Kind::Id(Entity::Network)),
+    may("vpcid", Kind::Id(Entity::Vpc)),
+];
+
+/// listVirtualMachines, oldest first.
+pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+    let params = &call.params;
+    if params.text("id").is_some() && params.text("ids").is_some() {
+        return Err(ApiError::invalid("Specify either id or ids but not both parameters"));
+    }
+    let details = Details::read(params)?;
+    let scope = Scope::of(cloud, call);
+    let tags = TagFilter::read(params)?;
+    // An empty list of ids is no filter.
+    let ids = params.keys("ids").filter(|_| params.text("ids") != Some(""));
+    let rows: Vec<_> = cloud
+        .vms
+        .iter()
+        .filter(|(key, row)| {
+            row.is_visible()
+                && scope.covers(row.owner)
+                && params.key("id").is_none_or(|id| id == *key)
+                && ids.as_ref().is_none_or(|ids| ids.contains(key))
+                && params.key::<()>("zoneid").is_none_or(|zone| zone.number() == 1)
+                && params.text("name").is_none_or(|name| is_named(cloud, row, name))
+                && params.text("state").is_none_or(|state| has_state(row, state))
+                && params.key("networkid").is_none_or(|network| row.nic_in(network).is_some())
+                && params.key("vpcid").is_none_or(|vpc| {
+                    row.nics.iter().any(|nic| {
+                        cloud.networks.get(nic.network).and_then(Network::vpc) == Some(vpc)
+                    })
+                })
+                && matches_keyword(call, row)
+                && tags.passes(cloud, ResourceType::UserVm, &row.id)
+        })
+        .collect();
+    answer(cloud, call, "virtualmachine", rows, |(_, row)| json(cloud, row, &details))
+}
+
+fn is_named(cloud: &Cloud, row: &VirtualMachine, name: &str) -> bool {
+    if cloud.version.has(Feature::RuleAndVmNamesMatchExactly) {
+        equal(&row.name, name) || name.is_empty() && row.name.is_empty()
+    } else {
+        contains(&row.name, name)
+    }
+}
+
+fn has_state(row: &VirtualMachine, state: &str) -> bool {
+    equal(state, "Present") || equal(row.state.text(), state)
+}
+
+fn matches_keyword(call: &Call, row: &VirtualMachine) -> bool {
+    let mut texts = vec![row.name.as_str(), row.display_name.as_str()];
+    texts.extend(row.nics.iter().map(|nic| nic.address.as_str()));
+    keyword_matches(call, &texts)
+        || call.params.text("keyword").is_some_and(|keyword| equal(row.state.text(), keyword))
+}
+
+/// Which parts of a VM an answer shows.
+#[derive(Debug, Clone)]
+pub(crate) struct Details {
+    wanted: Vec<String>,
+}
+
+const KNOWN_DETAILS: &[&str] = &[
+    "all", "group", "nics", "stats", "secgrp", "tmpl", "servoff", "diskoff", "backoff", "iso",
+    "volume", "min", "affgrp", "vnfnics",
+];
+
+/// Fields that appear only with a detail.
+const DETAIL_FIELDS: &[(&str, &[&str])] = &[
+    ("nics", &["ipaddress"]),
+    ("iso", &["isos", "isomaxcount"]),
+    ("volume", &["rootdeviceid", "rootdevicetype"]),
+    ("servoff", &["serviceofferingid", "serviceofferingname", "cpunumber", "cpuspeed", "memory"]),
+    (
+        "tmpl",
+        &[
+            "passwordenabled",
+            "templatedisplaytext",
+            "templateformat",
+            "templateid",
+            "templatename",
+            "templatetype",
+        ],
+    ),
+    (
+        "stats",
+        &[
+            "cpuused",
+            "diskioread",
+            "diskiowrite",
+            "diskkbsread",
+            "diskkbswrite",
+            "memoryintfreekbs",
+            "memorykbs",
+            "memorytargetkbs",
+            "networkkbsread",
+            "networkkbswrite",
+        ],
+    ),
+];
+
+impl Details {
+    /// Everything, as other commands show members.
+    pub(crate) fn all() -> Self {
+        Self { wanted: vec!["all".to_owned()] }
+    }
+
+    fn read(params: &Params) -> Result<Self, ApiError> {
+        let wanted = params.list("details").filter(|wanted| !wanted.is_empty());
+        let Some(wanted) = wanted else {
+            return Ok(Self::all());
+        };
+        if wanted.iter().all(|detail| KNOWN_DETAILS.contains(&detail.as_str())) {
+            return Ok(Self { wanted });
+        }
+        Err(ApiError::invalid(format!(
+            "The details parameter contains a non permitted value. The allowed values are [{}]",
+            KNOWN_DETAILS.join(", ")
+        )))
+    }
+
+    fn show(&self, detail: &str) -> bool {
+        self.wanted.iter().any(|wanted| wanted == "all" || wanted == detail)
+    }
+}
+
+pub(crate) fn json(cloud: &Cloud, row: &VirtualMachine, details: &Details) -> Value {
+    let creator = row.creator.and_then(|key| cloud.accounts.get(key));
+    let lowest = row.nics.first().map(|nic| nic.address.as_str());
+    let mut object = Object::new()
+        .with("id", row.id.as_str())
+        .with("name", row.name.as_str())
+        .with("displayname", row.display_name.as_str())
+        .maybe("userid", creator.map(|account| account.user.as_str()))
+        .maybe("username", creator.map(|account| account.name.as_str()))
+        .with("state", row.state.text())
+        .with("created", row.created.as_str())
+        .with("lastupdated", row.created.as_str())
+        .with("hostcontrolstate", "Enabled")
+        .with("hypervisor", "Simulator")
+        .with("serviceofferingid", row.offering.id.as_str())
+        .with("serviceofferingname", row.offering.name.as_str())
+        .with("cpunumber", row.offering.cpus)
+        .with("cpuspeed", row.offering.speed)
+        .with("memory", row.offering.memory)
+        .with("affinitygroup", json!([]))
+        .with("deleteprotection", false)
+        .with("details", json!({}))
+        .with("haenable", false)
+        .with("hasannotations", false)
+        .with("isdynamicallyscalable", false)
+        .with("isos", json!([]))
+        .with("passwordenabled", false)
+        .with("rootdeviceid", 0)
+        .with("rootdevicetype", "ROOT")
+        .with("securitygroup", json!([]))
+        .with("nic", nics_json(cloud, row, details))
+        .maybe("ipaddress", lowest)
+        .with("tags", full_tags(cloud, ResourceType::UserVm, &row.id))
+        .merge(cloud.zone_fields())
+        .merge(cloud.owner_fields(row.owner))
+        .merge_extra(&row.extra);
+    for (detail, fields) in DETAIL_FIELDS {
+        if !details.show(detail) {
+            object = object.without(fields);
+        }
+    }
+    object.into()
+}
+
+/// CloudStack reads one row per NIC and tag and forgets the details after the first row: with several rows, NICs of
+/// the later ones show although nobody asked for NICs.
+fn nics_json(cloud: &Cloud, row: &VirtualMachine, details: &Details) -> Value {
+    let several_tags = tags_of(cloud, ResourceType::UserVm, &row.id).count() > 1;
+    row.nics
+        .iter()
+        .enumerate()
+        .filter(|(device, _)| details.show("nics") || several_tags || *device > 0)
+        .map(|(device, nic)| nic_json(cloud, nic, device))
+        .collect()
+}
+
+fn nic_json(cloud: &Cloud, nic: &Nic, device: usize) -> Value {
+    let network = cloud.networks.get(nic.network);
+    // CloudStack fills in the VPC for the row that makes the VM's entry only.
+    let vpc =
+        network.filter(|_| device == 0).and_then(Network::vpc).and_then(|key| cloud.vpcs.get(key));
+    let secondary: Vec<Value> =
+        nic.secondary.iter().map(|(id, address)| json!({"id": id, "ipaddress": address})).collect();
+    let enabled = cloud.version.has(Feature::NicEnabled).then_some(true);
+    Object::new()
+        .with("id", nic.id.as_str())
+        .maybe("networkid", network.map(|network| network.id.as_str()))
+        .maybe("networkname", network.map(|network| network.name.as_str()))
+        .maybe("netmask", network.map(|network| network.cidr.netmask().to_string()))
+        .maybe("gateway", network.map(|network| network.gateway.as_str()))
+        .with("ipaddress", nic.address.as_str())
+        .with("secondaryip", secondary)
+        .with("macaddress", nic.mac.as_str())
+        .with("isdefault", nic.default)
+        .with("deviceid", device.to_string())
+        .with("traffictype", "Guest")
+        .with("type", "Isolated")
+        .with("extradhcpoption", json!([]))
+        .maybe("enabled", enabled)
+        .maybe("vpcid", vpc.map(|vpc| vpc.id.as_str()))
+        .maybe("vpcname", vpc.map(|vpc| vpc.name.as_str()))
+        .merge_extra(&nic.extra)
+        .into()
+}

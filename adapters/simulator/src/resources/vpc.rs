@@ -1,0 +1,118 @@
+//! Virtual private clouds.
+
+use serde_json::Value;
+
+use crate::cloud::{Cloud, Extra, Owner};
+use crate::commands::{Call, Entity, Kind, Param, may};
+use crate::error::ApiError;
+use crate::lists::{Scope, TagFilter, answer, contains, equal, keyword_matches};
+use crate::object::Object;
+use crate::resources::tag::{ResourceType, inline_tags};
+use crate::resources::{network, services};
+use crate::table::{Key, Row};
+use crate::versions::Feature;
+
+/// A VPC. Its tiers are networks that name it.
+#[derive(Debug, Clone)]
+pub(crate) struct Vpc {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) display_text: String,
+    pub(crate) owner: Owner,
+    pub(crate) cidr: String,
+    pub(crate) created: String,
+    pub(crate) services: Vec<String>,
+    pub(crate) offering_id: String,
+    pub(crate) offering_name: String,
+    pub(crate) extra: Extra,
+}
+
+impl Row for Vpc {
+    fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl Vpc {
+    /// Whether its public IP addresses have a firewall (4.23, by offering).
+    pub(crate) fn has_firewall(&self, cloud: &Cloud) -> bool {
+        cloud.version.has(Feature::VpcFirewall)
+            && self.services.iter().any(|service| service == "Firewall")
+    }
+}
+
+pub(crate) const LIST_PARAMS: &[Param] = &[
+    may("id", Kind::Id(Entity::Vpc)),
+    may("name", Kind::Text),
+    may("displaytext", Kind::Text),
+    may("cidr", Kind::Text),
+    may("state", Kind::Text),
+    may("zoneid", Kind::Id(Entity::Zone)),
+    may("supportedservices", Kind::List),
+];
+
+/// listVPCs, newest first; name and display text are substrings. Renders every tier.
+pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+    let params = &call.params;
+    let scope = Scope::of(cloud, call);
+    let tags = TagFilter::read(params)?;
+    let services = params.list("supportedservices").unwrap_or_default();
+    let rows: Vec<_> = cloud
+        .vpcs
+        .iter()
+        .rev()
+        .filter(|(key, row)| {
+            scope.covers(row.owner)
+                && params.key("id").is_none_or(|id| id == *key)
+                && params.key::<()>("zoneid").is_none_or(|zone| zone.number() == 1)
+                && params.text("name").is_none_or(|name| contains(&row.name, name))
+                && params.text("displaytext").is_none_or(|text| contains(&row.display_text, text))
+                && params.text("cidr").is_none_or(|cidr| row.cidr == cidr)
+                && params.text("state").is_none_or(|state| equal("Enabled", state))
+                && services.iter().all(|service| row.services.contains(service))
+                && keyword_matches(call, &[&row.name, &row.display_text])
+                && tags.passes(cloud, ResourceType::Vpc, &row.id)
+        })
+        .collect();
+    answer(cloud, call, "vpc", rows, |(key, row)| json(cloud, key, row))
+}
+
+fn json(cloud: &Cloud, key: Key<Vpc>, row: &Vpc) -> Value {
+    let tiers: Vec<Value> = cloud
+        .networks
+        .iter()
+        .rev()
+        .filter(|(_, network)| network.vpc() == Some(key))
+        .map(|(_, network)| network::json(cloud, network))
+        .collect();
+    let conserve = cloud.version.has(Feature::VpcConserveMode).then_some(false);
+    Object::new()
+        .with("id", row.id.as_str())
+        .with("name", row.name.as_str())
+        .with("displaytext", row.display_text.as_str())
+        .with("state", "Enabled")
+        .with("cidr", row.cidr.as_str())
+        .with("service", services::of_vpc(&row.services))
+        .with("vpcofferingid", row.offering_id.as_str())
+        .with("vpcofferingname", row.offering_name.as_str())
+        .maybe("vpcofferingconservemode", conserve)
+        .with("network", tiers)
+        .with("networkdomain", "cs1cloud.internal")
+        .with("distributedvpcrouter", false)
+        .with("hasannotations", false)
+        .with("publicmtu", 1500)
+        .with("redundantvpcrouter", false)
+        .with("regionlevelvpc", false)
+        .with("restartrequired", false)
+        .with("created", row.created.as_str())
+        .with("tags", inline_tags(cloud, ResourceType::Vpc, &row.id))
+        .merge(cloud.zone_fields())
+        .merge(cloud.owner_fields(row.owner))
+        .merge_extra(&row.extra)
+        .into()
+}
+
+/// How error texts show a VPC.
+pub(crate) fn text(key: Key<Vpc>, row: &Vpc) -> String {
+    format!(r#"VPC {{"id":{},"name":"{}","uuid":"{}"}}"#, key.number(), row.name, row.id)
+}

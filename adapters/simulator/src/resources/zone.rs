@@ -1,0 +1,84 @@
+//! The zone and what the server tells about itself.
+
+use serde_json::{Value, json};
+
+use crate::cloud::Cloud;
+use crate::commands::{Call, Entity, Kind, Param, may, since};
+use crate::error::ApiError;
+use crate::lists::{TagFilter, answer, equal, keyword_matches};
+use crate::object::Object;
+use crate::resources::tag::{ResourceType, full_tags};
+
+pub(crate) const LIST_PARAMS: &[Param] = &[
+    may("id", Kind::Id(Entity::Zone)),
+    since("ids", Kind::Ids(Entity::Zone), "4.19.0"),
+    may("name", Kind::Text),
+    may("networktype", Kind::Text),
+    may("available", Kind::Flag),
+];
+
+/// listZones. A keyword counts only when neither id nor name is given.
+pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+    let zone = &cloud.zone;
+    let id = call.params.key::<()>("id").is_none_or(|id| id.number() == 1);
+    let named = call.params.text("name");
+    let by_keyword = call.params.text("id").is_none() && named.is_none();
+    let tags = TagFilter::read(&call.params)?;
+    let shown = id
+        && named.is_none_or(|name| equal(&zone.name, name))
+        && call.params.text("networktype").is_none_or(|kind| equal("Advanced", kind))
+        && (!by_keyword || keyword_matches(call, &[&zone.name]))
+        && tags.passes(cloud, ResourceType::Zone, &zone.id);
+    let rows = if shown { vec![zone] } else { Vec::new() };
+    answer(cloud, call, "zone", rows, |zone| {
+        Object::new()
+            .with("id", zone.id.as_str())
+            .with("name", zone.name.as_str())
+            .with("networktype", "Advanced")
+            .with("allocationstate", "Enabled")
+            .with("securitygroupsenabled", false)
+            .with("localstorageenabled", false)
+            .with("dhcpprovider", "VirtualRouter")
+            .with("type", "Core")
+            .with("tags", full_tags(cloud, ResourceType::Zone, &zone.id))
+            .merge_extra(&zone.extra)
+            .into()
+    })
+}
+
+/// listCapabilities: one object instead of a list.
+#[expect(clippy::unnecessary_wraps, reason = "the signature of all commands")]
+pub(crate) fn capabilities(cloud: &Cloud, _: &Call) -> Result<Value, ApiError> {
+    Ok(json!({"capability": {
+        "additionalconfigenabled": false,
+        "allowusercreateprojects": true,
+        "allowuserexpungerecovervm": false,
+        "allowuserexpungerecovervolume": true,
+        "allowuserforcestopvm": true,
+        "allowuserviewalldomainaccounts": false,
+        "allowuserviewdestroyedvm": false,
+        "cloudstackversion": cloud.version.to_string(),
+        "customdiskofferingmaxsize": 1024,
+        "customdiskofferingminsize": 1,
+        "customhypervisordisplayname": "Custom",
+        "defaultuipagesize": 20,
+        "dynamicrolesenabled": true,
+        "dynamicscalingenabled": false,
+        "instanceleaseenabled": false,
+        "instancesdisksstatsretentionenabled": false,
+        "instancesdisksstatsretentiontime": 720,
+        "instancesstatsretentiontime": 720,
+        "instancesstatsuseronly": false,
+        "kubernetesclusterexperimentalfeaturesenabled": false,
+        "kubernetesserviceenabled": true,
+        "kvmsnapshotenabled": true,
+        "projectinviterequired": false,
+        "regionsecondaryenabled": false,
+        "securitygroupsenabled": false,
+        "sharedfsvmmincpucount": 2,
+        "sharedfsvmminramsize": 1024,
+        "snapshotshowchainsize": false,
+        "supportELB": "false",
+        "userpublictemplateenabled": true,
+    }}))
+}

@@ -1,0 +1,135 @@
+//! Which release is simulated, and what differs between releases: one table, one question.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+/// A CloudStack release such as `4.22.0.0-SNAPSHOT`; compared by its first three numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version {
+    numbers: [u16; 3],
+    text: String,
+}
+
+/// A text that names no CloudStack release.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0:?} is not a CloudStack release; write for example `4.22.0.0`")]
+pub struct NotAVersion(String);
+
+/// Something that began with one release. Everything older than 4.15 is taken for granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Feature {
+    RuleAndVmNamesMatchExactly,
+    AclDefaultCoversIpv6,
+    RuleCidrList,
+    HasRules,
+    ReleaseByAddress,
+    DomainPath,
+    AclKeyword,
+    XmlErrorsWithoutVersion,
+    RuleCidrListUpdate,
+    UpdatePushesMostly,
+    SslOffload,
+    NetworkNameFilter,
+    RuleNetworkChecked,
+    JobByResource,
+    AddressStateList,
+    AssignErrorReason,
+    RulesBuried,
+    VpcFirewall,
+    ForbiddenApiNameListsAll,
+    NicEnabled,
+    VpcConserveMode,
+}
+
+/// The releases in which the differences began: the place to look when a test of one release fails on another.
+const SINCE: &[([u16; 3], Feature, &str)] = &[
+    ([4, 17, 0], Feature::RuleAndVmNamesMatchExactly, "`name` of rules and VMs was a substring"),
+    ([4, 17, 0], Feature::AclDefaultCoversIpv6, "an ACL item without cidrlist got 0.0.0.0/0 only"),
+    ([4, 18, 0], Feature::RuleCidrList, "createLoadBalancerRule refused cidrlist"),
+    ([4, 19, 0], Feature::HasRules, "public IP addresses did not tell whether they have rules"),
+    ([4, 19, 0], Feature::ReleaseByAddress, "disassociateIpAddress knew ids only"),
+    ([4, 19, 2], Feature::DomainPath, "rules and addresses had no domainpath"),
+    ([4, 20, 0], Feature::AclKeyword, "listNetworkACLs ignored keyword"),
+    ([4, 21, 0], Feature::XmlErrorsWithoutVersion, "XML errors showed the version too"),
+    ([4, 22, 0], Feature::RuleCidrListUpdate, "updateLoadBalancerRule ignored cidrlist"),
+    ([4, 22, 0], Feature::UpdatePushesMostly, "an update was pushed only for another algorithm"),
+    ([4, 22, 0], Feature::SslOffload, "a virtual router did not offer ssl"),
+    ([4, 22, 0], Feature::NetworkNameFilter, "listNetworks ignored name"),
+    (
+        [4, 22, 1],
+        Feature::RuleNetworkChecked,
+        "a rule's networkid other than its address's was ignored",
+    ),
+    ([4, 22, 1], Feature::JobByResource, "queryAsyncJobResult knew jobid only"),
+    ([4, 22, 1], Feature::AddressStateList, "listPublicIpAddresses took one state, unchecked"),
+    ([4, 23, 0], Feature::AssignErrorReason, "a failed assign gave no reason"),
+    ([4, 23, 0], Feature::RulesBuried, "ids of deleted rules were unknown at once"),
+    ([4, 23, 0], Feature::VpcFirewall, "addresses of a VPC had no firewall"),
+    ([4, 23, 0], Feature::ForbiddenApiNameListsAll, "listApis failed for a name out of reach"),
+    ([4, 23, 0], Feature::NicEnabled, "NICs did not tell whether they are enabled"),
+    ([4, 23, 0], Feature::VpcConserveMode, "VPCs did not tell their conserve mode"),
+];
+
+impl Version {
+    /// Whether a difference has begun in this release.
+    pub(crate) fn has(&self, feature: Feature) -> bool {
+        SINCE.iter().any(|(since, known, _)| *known == feature && self.numbers >= *since)
+    }
+}
+
+impl FromStr for Version {
+    type Err = NotAVersion;
+
+    /// Reads two to four numbers and an optional suffix after a dash.
+    fn from_str(text: &str) -> Result<Self, NotAVersion> {
+        let refused = || NotAVersion(text.to_owned());
+        let number = text.split('-').next().unwrap_or_default();
+        let parts = number
+            .split('.')
+            .map(|part| part.parse::<u16>().map_err(|_| refused()))
+            .collect::<Result<Vec<_>, _>>()?;
+        let numbers = match parts.as_slice() {
+            [major, minor] => [*major, *minor, 0],
+            [major, minor, patch] | [major, minor, patch, _] => [*major, *minor, *patch],
+            _ => return Err(refused()),
+        };
+        let text = match parts.len() {
+            2 => format!("{number}.0.0"),
+            3 => format!("{number}.0"),
+            _ => text.to_owned(),
+        };
+        Ok(Self { numbers, text })
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_releases_are_completed_and_suffixes_kept() {
+        let shown = |text: &str| text.parse::<Version>().unwrap().to_string();
+        assert_eq!(shown("4.21"), "4.21.0.0");
+        assert_eq!(shown("4.22.1"), "4.22.1.0");
+        assert_eq!(shown("4.23.0.0-SNAPSHOT"), "4.23.0.0-SNAPSHOT");
+        assert!("latest".parse::<Version>().is_err());
+        assert!("4".parse::<Version>().is_err());
+    }
+
+    #[test]
+    fn a_difference_holds_from_its_release_on() {
+        let version = |text: &str| text.parse::<Version>().unwrap();
+        assert!(!version("4.21.0.0").has(Feature::RuleCidrListUpdate));
+        assert!(version("4.22.0.0").has(Feature::RuleCidrListUpdate));
+        assert!(!version("4.22.0.0").has(Feature::RuleNetworkChecked));
+        assert!(version("4.23.0.0-SNAPSHOT").has(Feature::RuleNetworkChecked));
+    }
+}

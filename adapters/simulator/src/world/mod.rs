@@ -1,0 +1,223 @@
+//! `world.yaml`: what the simulated CloudStack holds at first, written by hand. Objects refer to each other by name, or
+//! by id where the file fixes one; every id may be left out and then comes from the seed.
+//!
+//! The same file starts the demo, the tests and the replay of recordings. Its JSON schema is `deploy/world.schema.json`.
+
+pub(crate) mod build;
+mod objects;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+use thiserror::Error;
+
+pub use self::objects::{
+    Account, AclAction, AclItem, AclList, Address, Domain, FirewallRule, JobDurations, Limits,
+    Network, NetworkOffering, NetworkState, Nic, PortForward, Project, Range, Role, Rule,
+    ServiceOffering, TrafficType, VirtualMachine, VmState, Vpc, VpcServices, Zone,
+};
+use crate::versions::NotAVersion;
+
+#[cfg(test)]
+use schemars::JsonSchema;
+
+/// Fields of an answer that have no meaning for the simulator, shown as they are.
+pub type Extra = BTreeMap<String, Value>;
+
+/// A world file.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct World {
+    /// Version of this format: 1.
+    pub version: u32,
+    /// CloudStack release, such as `4.22.0.0`; 4.15 to 4.23.
+    pub release: String,
+    /// Where ids come from: the same seed and requests give the same ids.
+    #[serde(default)]
+    pub seed: u64,
+    /// When the objects of the file were made.
+    #[serde(default = "defaults::started")]
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub started: Timestamp,
+    /// The one zone.
+    pub zone: Zone,
+    /// The one domain.
+    #[serde(default)]
+    pub domain: Domain,
+    /// Addresses that can be acquired; those under `addresses` may lie in it or not.
+    #[serde(default)]
+    pub public_range: Option<Range>,
+    /// Rows of a list without page parameters, and the largest page.
+    #[serde(default = "defaults::page_limit")]
+    pub page_limit: usize,
+    /// `cluster-id` of the cloud-config that is made for the world.
+    #[serde(default)]
+    pub cluster_id: Option<String>,
+    /// How long jobs take.
+    #[serde(default)]
+    pub jobs: JobDurations,
+    /// Accounts, each with one user.
+    #[serde(default)]
+    pub accounts: Vec<Account>,
+    /// Projects, which own objects for several accounts.
+    #[serde(default)]
+    pub projects: Vec<Project>,
+    /// Isolated networks.
+    #[serde(default)]
+    pub networks: Vec<Network>,
+    /// VPCs with their tiers and ACL lists.
+    #[serde(default)]
+    pub vpcs: Vec<Vpc>,
+    /// Ids of the two lists `default_allow` and `default_deny`, by name.
+    #[serde(default)]
+    pub default_acl_lists: BTreeMap<String, String>,
+    /// Sizes of virtual machines.
+    #[serde(default)]
+    pub service_offerings: Vec<ServiceOffering>,
+    /// Virtual machines.
+    #[serde(default)]
+    pub virtual_machines: Vec<VirtualMachine>,
+    /// Public IP addresses that are in use, or whose id matters.
+    #[serde(default)]
+    pub addresses: Vec<Address>,
+    /// Load-balancer rules, pushed to the router.
+    #[serde(default)]
+    pub rules: Vec<Rule>,
+    /// Firewall rules, pushed to the router.
+    #[serde(default)]
+    pub firewall_rules: Vec<FirewallRule>,
+    /// Port-forwarding rules: they keep ports taken.
+    #[serde(default)]
+    pub port_forwards: Vec<PortForward>,
+}
+
+/// A world file that can not be used.
+#[derive(Debug, Error)]
+pub enum WorldError {
+    /// The file can not be read.
+    #[error("cannot read the world file {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It is no YAML, lacks a field or has an unknown one; the source names the place.
+    #[error("the world file does not have the expected form")]
+    Form {
+        /// Line, column and cause.
+        #[source]
+        source: Box<serde_saphyr::Error>,
+    },
+    /// It is of another version of the format.
+    #[error("`version` is {found}, and only 1 is known")]
+    Format {
+        /// What the file says.
+        found: u32,
+    },
+    /// `release` names no CloudStack release.
+    #[error("`release` can not be used")]
+    Release {
+        /// What it says.
+        #[source]
+        source: NotAVersion,
+    },
+    /// A name leads nowhere.
+    #[error("{place}: there is no {kind} {name:?}")]
+    Unknown {
+        /// Where the name stands, such as `addresses[0].network`.
+        place: String,
+        /// What it should name.
+        kind: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// Something contradicts something else.
+    #[error("{place}: {cause}")]
+    Invalid {
+        /// Where it stands.
+        place: String,
+        /// What is wrong, and what would be right.
+        cause: String,
+    },
+}
+
+impl World {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// If it can not be read, or as `parse`.
+    pub fn load(path: &Path) -> Result<Self, WorldError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| WorldError::Read { path: path.to_owned(), source })?;
+        Self::parse(&text)
+    }
+
+    /// Reads the text of a file. Whether names lead somewhere is found out when a simulator is made of it.
+    ///
+    /// # Errors
+    /// If it is no YAML, has unknown fields or lacks some, or is of another version of the format.
+    pub fn parse(text: &str) -> Result<Self, WorldError> {
+        let world: Self = serde_saphyr::from_str(text)
+            .map_err(|source| WorldError::Form { source: Box::new(source) })?;
+        match world.version {
+            1 => Ok(world),
+            found => Err(WorldError::Format { found }),
+        }
+    }
+
+    /// The cloud-config for the first account of the role User, as the controller reads it. It names a project if all
+    /// that the account can see is in one.
+    ///
+    /// Empty keys and no account at all give a file that a controller refuses, as it should.
+    pub fn cloud_config(&self, api_url: &str) -> String {
+        let account = self.accounts.iter().find(|account| account.role == Role::User);
+        let (api_key, secret_key) = account
+            .map_or(("", ""), |account| (account.api_key.as_str(), account.secret_key.as_str()));
+        let project = account.and_then(|account| self.only_project(account));
+        let settings = [
+            ("api-url", Some(api_url)),
+            ("api-key", Some(api_key)),
+            ("secret-key", Some(secret_key)),
+            ("project-id", project.as_deref()),
+            ("zone", Some(self.zone.name.as_str())),
+            ("cluster-id", self.cluster_id.as_deref()),
+        ];
+        let lines: Vec<String> = settings
+            .iter()
+            .filter_map(|(name, value)| Some(format!("{name} = {}\n", (*value)?)))
+            .collect();
+        format!("[Global]\n{}", lines.concat())
+    }
+
+    /// The id of the project in which an account has its virtual machines, if it has none of its own.
+    fn only_project(&self, account: &Account) -> Option<String> {
+        let owns = |name: &str| self.virtual_machines.iter().any(|vm| vm.owner == name);
+        if owns(&account.name) {
+            return None;
+        }
+        let name = account.projects.iter().find(|name| owns(name))?;
+        // An id that the file leaves out is the one that every simulator of this world draws.
+        let cloud = build::cloud(self).ok()?;
+        let (_, project) = cloud.projects.iter().find(|(_, project)| project.name == *name)?;
+        Some(project.id.clone())
+    }
+}
+
+mod defaults {
+    use jiff::Timestamp;
+
+    pub(super) fn started() -> Timestamp {
+        // 2026-01-01T00:00:00Z.
+        Timestamp::from_second(1_767_225_600).unwrap_or_default()
+    }
+
+    pub(super) fn page_limit() -> usize {
+        500
+    }
+}

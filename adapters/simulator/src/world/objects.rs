@@ -1,0 +1,622 @@
+//! The objects of a world file.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use ipnet::Ipv4Net;
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+
+use super::Extra;
+
+#[cfg(test)]
+use schemars::JsonSchema;
+
+/// The zone.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Zone {
+    /// Its name.
+    pub name: String,
+    /// Its id.
+    #[serde(default)]
+    pub id: Option<String>,
+    /// Id of the physical network.
+    #[serde(default)]
+    pub physical_network: Option<String>,
+    /// Id of the network of the public addresses.
+    #[serde(default)]
+    pub public_network: Option<String>,
+    /// Further fields of its answers.
+    #[serde(default)]
+    pub extra: Extra,
+}
+
+/// The domain.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Domain {
+    /// Its name.
+    pub name: String,
+    /// Its path from the root.
+    pub path: String,
+    /// Its id.
+    #[serde(default)]
+    pub id: Option<String>,
+}
+
+/// A range of addresses, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Range {
+    /// The first address.
+    pub from: Ipv4Addr,
+    /// The last address.
+    pub to: Ipv4Addr,
+}
+
+/// How long jobs take, by kind; a kind that is left out takes `default`. Written like `1s500ms`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct JobDurations {
+    /// Jobs of all kinds without a time of their own.
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub default: SignedDuration,
+    /// associateIpAddress.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub associate: Option<SignedDuration>,
+    /// disassociateIpAddress.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub release: Option<SignedDuration>,
+    /// createLoadBalancerRule.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub create: Option<SignedDuration>,
+    /// updateLoadBalancerRule.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub update: Option<SignedDuration>,
+    /// deleteLoadBalancerRule.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub delete: Option<SignedDuration>,
+    /// assignToLoadBalancerRule.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub assign: Option<SignedDuration>,
+    /// removeFromLoadBalancerRule.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub remove: Option<SignedDuration>,
+    /// The commands about firewall rules.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub firewall: Option<SignedDuration>,
+    /// The commands about ACL items.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub acl: Option<SignedDuration>,
+    /// createTags and deleteTags.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub tags: Option<SignedDuration>,
+}
+
+/// An account with its user.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Account {
+    /// Its name, also that of its user.
+    pub name: String,
+    /// What it may call.
+    #[serde(default)]
+    pub role: Role,
+    /// Its API key.
+    #[serde(default)]
+    pub api_key: String,
+    /// Its secret key.
+    #[serde(default)]
+    pub secret_key: String,
+    /// Projects it works in; the first account that names a project owns it.
+    #[serde(default)]
+    pub projects: Vec<String>,
+    /// How much it may hold.
+    #[serde(default)]
+    pub limits: Limits,
+    /// Whether it may log in.
+    #[serde(default = "defaults::yes")]
+    pub enabled: bool,
+    /// Its id.
+    #[serde(default)]
+    pub id: Option<String>,
+    /// Id of its user.
+    #[serde(default)]
+    pub user: Option<String>,
+}
+
+/// Role of an account.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub enum Role {
+    /// The default role of users.
+    #[default]
+    User,
+    /// The restricted role that CloudStack makes for Kubernetes clusters in projects.
+    #[serde(rename = "Project Kubernetes Service Role")]
+    ProjectKubernetesService,
+}
+
+/// Resource limits of an account or project; absent means none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Limits {
+    /// Public IP addresses.
+    pub public_ips: Option<usize>,
+}
+
+/// A project.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Project {
+    /// Its name.
+    pub name: String,
+    /// How much it may hold.
+    #[serde(default)]
+    pub limits: Limits,
+    /// Its id.
+    #[serde(default)]
+    pub id: Option<String>,
+    /// Further fields of its answers.
+    #[serde(default)]
+    pub extra: Extra,
+}
+
+/// An isolated network, or a tier of a VPC.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Network {
+    /// Its name.
+    pub name: String,
+    /// Account or project; a tier's owner is that of its VPC.
+    #[serde(default)]
+    pub owner: Option<String>,
+    /// Its addresses; the first is the gateway.
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub cidr: Ipv4Net,
+    /// Allocated means that no router serves it yet.
+    #[serde(default)]
+    pub state: NetworkState,
+    /// Of a tier: the name of a list of its VPC, `default_allow`, `default_deny` or `none`.
+    #[serde(default)]
+    pub acl: Option<String>,
+    /// Its services where they differ from those of a virtual router.
+    #[serde(default)]
+    pub services: Option<Vec<String>>,
+    /// What it was made from.
+    #[serde(default)]
+    pub offering: Option<NetworkOffering>,
+    /// Its tags.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+    /// Its id.
+    #[serde(default)]
+    pub id: Option<String>,
+    /// Further fields of its answers.
+    #[serde(default)]
+    pub extra: Extra,
+}
+
+/// State of a network.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub enum NetworkState {
+    /// No router serves it yet.
+    Allocated,
+    /// A router serves it.
+    #[default]
+    Implemented,
+}
+
+/// A network offering.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct NetworkOffering {
+    /// Its name.
+    pub name: String,
+    /// Its id.
+    #[serde(default)]
+    pub id: Option<String>,
+    /// Whether one address may serve rules of several kinds.
+    #[serde(default = "defaults::yes")]
+    pub conserve_mode: bool,
+}
+
+/// A VPC.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Vpc {
+    /// Its name.
+    pub name: String,
+    /// Account or project.
+    pub owner: String,
+    /// The addresses of all its tiers.
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub cidr: Ipv4Net,
+    /// What its offering serves.
+    #[serde(default)]
+    pub services: VpcServices,
+    /// Its ACL lists.
+    #[serde(default)]
+    pub acl_lists: Vec<AclList>,
+    /// Its tiers.
+    #[serde(default)]
+    pub tiers: Vec<Network>,
+    /// Its tags.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+    /// Its id.
+    #[serde(default)]
+    pub id: Option<String>,
+    /// Further fields of its answers.
+    #[serde(default)]
+    pub extra: Extra,
+}
+
+/// What a VPC offering serves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum VpcServices {
+    /// No firewall.
+    #[default]
+    Default,
+    /// A firewall on its public addresses (from 4.23).
+    WithFirewall,
+}
+
+/// An ACL list of a VPC.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct AclList {
+    /// Its name.
+    pub name: String,
+    /// Free text.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// Its items.
+    #[serde(default)]
+    pub items: Vec<AclItem>,
+    /// Its id.
+    #[serde(default)]
+    pub id: Option<String>,
+}
+
+/// An item of an ACL list.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct AclItem {
+    /// Its place; by default one after the largest.
+    #[serde(default)]
+    pub number: Option<i64>,
+    /// `tcp`, `udp`, `icmp`, `all` or a number.
+    pub protocol: String,
+    /// The first port; no ports means all.
+    #[serde(default)]
+    pub start_port: Option<u16>,
+    /// The last port; by default the first.
+    #[serde(default)]
+    pub end_port: Option<u16>,
+    /// Sources; by default everybody.
+    #[serde(default = "defaults::everybody")]
+    pub cidrs: Vec<String>,
+    /// Direction.
+    #[serde(default)]
+    pub traffic: TrafficType,
+    /// What happens to traffic that matches.
+    #[serde(default)]
+    pub action: AclAction,
+    /// Free text.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// Its id.
+    #[serde(default)]
+    pub id: Option<String>,
+}
+
+/// Direction of traffic.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub enum TrafficType {
+    /// To the tier.
+    #[default]
+    Ingress,
+    /// From the tier.
+    Egress,
+}
+
+/// What an ACL item does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub enum AclAction {
+    /// Lets traffic pass.
+    #[default]
+    Allow,
+    /// Drops it.
+    Deny,
+}
+
+/// Size of a virtual machine.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct ServiceOffering {
+    /// Its name.
+    pub name: String,
+    /// Number of CPUs.
+    #[serde(default = "defaults::cpus")]
+    pub cpus: u32,
+    /// Speed of a CPU in MHz.
+    #[serde(default = "defaults::speed")]
+    pub speed: u32,
+    /// Memory in MiB.
+    #[serde(default = "defaults::memory")]
+    pub memory: u32,
+    /// Its id.
+    #[serde(default)]
+    pub id: Option<String>,
+}
+
+/// A virtual machine.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct VirtualMachine {
+    /// Host name.
+    pub name: String,
+    /// By default the name.
+    #[serde(default)]
+    pub display_name: Option<String>,
+    /// Account or project.
+    pub owner: String,
+    /// Its state.
+    #[serde(default)]
+    pub state: VmState,
+    /// Name of a service offering, listed or not.
+    #[serde(default)]
+    pub offering: Option<String>,
+    /// Its interfaces, in the order of their device ids.
+    #[serde(default)]
+    pub nics: Vec<Nic>,
+    /// Its tags.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+    /// Its id.
+    #[serde(default)]
+    pub id: Option<String>,
+    /// Further fields of its answers.
+    #[serde(default)]
+    pub extra: Extra,
+}
+
+/// State of a virtual machine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub enum VmState {
+    /// On its way up.
+    Starting,
+    /// Up.
+    #[default]
+    Running,
+    /// On its way down.
+    Stopping,
+    /// Down.
+    Stopped,
+    /// Up, on its way to another host.
+    Migrating,
+    /// Removed, may still be recovered; hidden from users.
+    Destroyed,
+    /// Removed for good.
+    Expunging,
+    /// Broken.
+    Error,
+    /// Nobody knows.
+    Unknown,
+}
+
+impl VmState {
+    /// The word in answers.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Starting => "Starting",
+            Self::Running => "Running",
+            Self::Stopping => "Stopping",
+            Self::Stopped => "Stopped",
+            Self::Migrating => "Migrating",
+            Self::Destroyed => "Destroyed",
+            Self::Expunging => "Expunging",
+            Self::Error => "Error",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+/// An interface of a virtual machine.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Nic {
+    /// Network or tier.
+    pub network: String,
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// Further addresses.
+    #[serde(default)]
+    pub secondary: Vec<Ipv4Addr>,
+    /// Whether it is the default one; the first is unless another says so.
+    #[serde(default)]
+    pub default: bool,
+    /// Its id.
+    #[serde(default)]
+    pub id: Option<String>,
+    /// Further fields of its answers.
+    #[serde(default)]
+    pub extra: Extra,
+}
+
+/// A public IP address.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Address {
+    /// The address.
+    pub address: Ipv4Addr,
+    /// Account or project; without one the address is free.
+    #[serde(default)]
+    pub owner: Option<String>,
+    /// The network it serves; of a VPC address the tier it is bound to.
+    #[serde(default)]
+    pub network: Option<String>,
+    /// The VPC it belongs to.
+    #[serde(default)]
+    pub vpc: Option<String>,
+    /// Whether it is the source-NAT address of its network or VPC.
+    #[serde(default)]
+    pub source_nat: bool,
+    /// The virtual machine it is mapped to as a whole.
+    #[serde(default)]
+    pub static_nat: Option<String>,
+    /// When it was acquired; by default when the world began.
+    #[serde(default)]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub allocated: Option<Timestamp>,
+    /// Its tags.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+    /// Its id.
+    #[serde(default)]
+    pub id: Option<String>,
+}
+
+/// A load-balancer rule.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Rule {
+    /// Its name; not unique.
+    pub name: String,
+    /// Free text.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// The public address.
+    pub address: Ipv4Addr,
+    /// The public port.
+    pub port: u16,
+    /// The port of the members.
+    pub private_port: u16,
+    /// `tcp`, `tcp-proxy`, `ssl` or `udp`; absent as for a rule created without.
+    #[serde(default)]
+    pub protocol: Option<String>,
+    /// `roundrobin`, `leastconn` or `source`.
+    #[serde(default = "defaults::algorithm")]
+    pub algorithm: String,
+    /// Sources that may use it; absent means everybody.
+    #[serde(default)]
+    pub cidrs: Option<Vec<String>>,
+    /// Names of virtual machines.
+    #[serde(default)]
+    pub members: Vec<String>,
+    /// Its tags.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+    /// Its id.
+    #[serde(default)]
+    pub id: Option<String>,
+}
+
+/// A firewall rule.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct FirewallRule {
+    /// The public address.
+    pub address: Ipv4Addr,
+    /// `tcp`, `udp` or `icmp`.
+    #[serde(default = "defaults::protocol")]
+    pub protocol: String,
+    /// The first port; no ports means all.
+    #[serde(default)]
+    pub start_port: Option<u16>,
+    /// The last port; by default the first.
+    #[serde(default)]
+    pub end_port: Option<u16>,
+    /// Sources; by default all of IPv4.
+    #[serde(default = "defaults::everywhere")]
+    pub cidrs: Vec<String>,
+    /// Its tags.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+    /// Its id.
+    #[serde(default)]
+    pub id: Option<String>,
+}
+
+/// A port-forwarding rule.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct PortForward {
+    /// The public address.
+    pub address: Ipv4Addr,
+    /// The first public port.
+    pub start_port: u16,
+    /// The last public port; by default the first.
+    #[serde(default)]
+    pub end_port: Option<u16>,
+    /// Its id.
+    #[serde(default)]
+    pub id: Option<String>,
+}
+
+impl Default for Domain {
+    fn default() -> Self {
+        Self { name: "ROOT".to_owned(), path: "ROOT".to_owned(), id: None }
+    }
+}
+
+mod defaults {
+    pub(super) fn yes() -> bool {
+        true
+    }
+
+    pub(super) fn cpus() -> u32 {
+        1
+    }
+
+    pub(super) fn speed() -> u32 {
+        1000
+    }
+
+    pub(super) fn memory() -> u32 {
+        1024
+    }
+
+    pub(super) fn algorithm() -> String {
+        "roundrobin".to_owned()
+    }
+
+    pub(super) fn protocol() -> String {
+        "tcp".to_owned()
+    }
+
+    pub(super) fn everywhere() -> Vec<String> {
+        vec!["0.0.0.0/0".to_owned()]
+    }
+
+    pub(super) fn everybody() -> Vec<String> {
+        vec!["0.0.0.0/0".to_owned(), "::/0".to_owned()]
+    }
+}

@@ -1,0 +1,184 @@
+//! Read, plan, execute. It decides nothing: what may run is the execution's word, what to do is the
+//! plan's.
+
+use ccm_core::exec::error::CallError;
+use ccm_core::exec::execution::{Execution, Outcome};
+use ccm_core::exec::lanes::Lanes;
+use ccm_core::exec::output::Output;
+use ccm_core::ids::ServiceKey;
+use ccm_core::model::policy::Policy;
+use ccm_core::model::{Desired, Learned};
+use ccm_core::observe::index::Observed;
+use ccm_core::observe::scope::Scope;
+use ccm_core::parse::{self, ParseContext};
+use ccm_core::plan::action::Call;
+use ccm_core::plan::planner::{PlanError, Planner};
+use ccm_core::plan::{Plan, Planned, StepId};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use jiff::Timestamp;
+use thiserror::Error;
+
+use crate::ports::{Cloud, Cluster, Objects};
+
+/// Most calls of one plan that are out at once.
+const CALLS_IN_FLIGHT: usize = 16;
+
+/// Reading or planning was not possible.
+#[derive(Debug, Error)]
+pub enum DriverError {
+    /// One side could not be read.
+    #[error("could not read the current state")]
+    Read(#[from] CallError),
+    /// The core could not plan.
+    #[error("could not plan")]
+    Plan(#[from] PlanError),
+}
+
+/// Hears of every step as it happens.
+pub trait Progress {
+    /// A call goes out.
+    fn started(&self, step: &StepId, call: &Call);
+    /// A call came back.
+    fn finished(&self, step: &StepId, result: &Result<Output, CallError>);
+}
+
+/// Nobody listens.
+#[derive(Clone, Copy, Debug)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn started(&self, _: &StepId, _: &Call) {}
+    fn finished(&self, _: &StepId, _: &Result<Output, CallError>) {}
+}
+
+/// What planning starts from.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// What is wanted.
+    pub desired: Desired,
+    /// What is there.
+    pub observed: Observed,
+}
+
+/// Turns Kubernetes objects into what is wanted.
+pub fn desire(objects: &Objects, policy: &Policy, learned: Learned) -> Desired {
+    let context = ParseContext { cluster_id: policy.cluster_id.clone() };
+    let desired = parse::desired(&objects.services, &objects.nodes, &context);
+    Desired { learned, ..desired }
+}
+
+/// Reads both sides.
+///
+/// # Errors
+/// [`DriverError::Read`] if either can't be read.
+pub async fn read(
+    cloud: &impl Cloud,
+    cluster: &impl Cluster,
+    policy: &Policy,
+    learned: Learned,
+) -> Result<World, DriverError> {
+    let desired = desire(&cluster.read().await?, policy, learned);
+    let observed = observe(cloud, &desired, policy).await?;
+    Ok(World { desired, observed })
+}
+
+/// Reads CloudStack as far as planning needs it.
+///
+/// # Errors
+/// [`DriverError::Read`] if it can't be read.
+pub async fn observe(
+    cloud: &impl Cloud,
+    desired: &Desired,
+    policy: &Policy,
+) -> Result<Observed, DriverError> {
+    let mut state = cloud.observe(&Scope::new(desired, policy)).await?;
+    let lists = Observed::new(state.clone());
+    let wanted = Planner::new(desired, &lists, policy, lists.at).members_to_read();
+    if !wanted.is_empty() {
+        state.members = cloud.members(&wanted).await?;
+        // A rule that vanished since the lists were read is not there any more.
+        let members = &state.members;
+        state.rules.retain(|rule| !wanted.contains(&rule.id) || members.contains_key(&rule.id));
+    }
+    Ok(Observed::new(state))
+}
+
+/// Plans all Services that are in the world, in the order of their names.
+///
+/// # Errors
+/// [`DriverError::Plan`] if the core can't plan.
+pub fn plan_all(planner: &Planner<'_>) -> Result<Vec<Planned>, DriverError> {
+    let keys = planner.desired.services.keys();
+    keys.map(|key| planner.plan(key).map_err(DriverError::from)).collect()
+}
+
+/// Reads, plans and executes one Service, once.
+///
+/// # Errors
+/// [`DriverError`] if reading or planning was not possible; what steps did is in the outcome.
+pub async fn reconcile(
+    cloud: &impl Cloud,
+    cluster: &impl Cluster,
+    policy: &Policy,
+    learned: &mut Learned,
+    key: &ServiceKey,
+    now: Timestamp,
+    progress: &impl Progress,
+) -> Result<(Planned, Outcome), DriverError> {
+    let World { desired, observed } = read(cloud, cluster, policy, learned.clone()).await?;
+    let planned = Planner::new(&desired, &observed, policy, now).plan(key)?;
+    let outcome =
+        execute(cloud, cluster, &planned.plan, &mut Lanes::default(), progress).await;
+    learned.refused_jobs.extend(outcome.learned.refused_jobs.iter().cloned());
+    learned.vpcs_without_firewall.extend(outcome.learned.vpcs_without_firewall.iter().cloned());
+    Ok((planned, outcome))
+}
+
+/// Executes a plan: independent steps side by side, every failure skips only its dependents.
+pub async fn execute(
+    cloud: &impl Cloud,
+    cluster: &impl Cluster,
+    plan: &Plan,
+    lanes: &mut Lanes,
+    progress: &impl Progress,
+) -> Outcome {
+    let mut execution = Execution::new(plan);
+    let mut running = FuturesUnordered::new();
+    loop {
+        while running.len() < CALLS_IN_FLIGHT {
+            let Some((step, call)) = execution.poll_call(lanes) else { break };
+            progress.started(&step, &call);
+            running.push(async move {
+                let result = perform(cloud, cluster, &call).await;
+                (step, result)
+            });
+        }
+        let Some((step, result)) = running.next().await else { break };
+        progress.finished(&step, &result);
+        execution.handle_result(&step, result, lanes);
+    }
+    execution.finish()
+}
+
+async fn perform(
+    cloud: &impl Cloud,
+    cluster: &impl Cluster,
+    call: &Call,
+) -> Result<Output, CallError> {
+    match call {
+        Call::PatchService(patch) => cluster.patch(patch).await.map(|()| Output::Done),
+        Call::AssociateIpAddress(_)
+        | Call::CheckAddressUnused(_)
+        | Call::DisassociateIpAddress(_)
+        | Call::CreateLoadBalancerRule(_)
+        | Call::UpdateLoadBalancerRule(_)
+        | Call::DeleteLoadBalancerRule(_)
+        | Call::AssignToLoadBalancerRule(_)
+        | Call::RemoveFromLoadBalancerRule(_)
+        | Call::CreateFirewallRule(_)
+        | Call::DeleteFirewallRule(_)
+        | Call::CreateNetworkAcl(_)
+        | Call::DeleteNetworkAcl(_) => cloud.call(call).await,
+    }
+}

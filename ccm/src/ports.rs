@@ -1,0 +1,114 @@
+//! What the controller needs of the two sides. The real adapters, and the in-memory ones of demo
+//! and tests, implement these.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::sync::{Mutex, PoisonError};
+
+use ccm_cloudstack::{Client, Runtime, Transport};
+use ccm_core::exec::error::{CallError, Effect, Fault};
+use ccm_core::exec::output::Output;
+use ccm_core::ids::{ClusterId, LoadBalancerRuleId, VirtualMachineId};
+use ccm_core::observe::CloudState;
+use ccm_core::observe::scope::Scope;
+use ccm_core::parse::raw::{RawNode, RawService};
+use ccm_core::plan::action::{Call, ResolvedPatch};
+use ccm_kubernetes::memory::MemoryCluster;
+
+/// CloudStack.
+pub trait Cloud {
+    /// Reads everything in scope, but no members.
+    fn observe(&self, scope: &Scope) -> impl Future<Output = Result<CloudState, CallError>>;
+
+    /// Reads the members of rules. One that vanished meanwhile is left out.
+    fn members(
+        &self,
+        rules: &BTreeSet<LoadBalancerRuleId>,
+    ) -> impl Future<Output = Result<Members, CallError>>;
+
+    /// Makes a call and follows its job to the end.
+    fn call(&self, call: &Call) -> impl Future<Output = Result<Output, CallError>>;
+}
+
+/// The members of rules.
+pub type Members = BTreeMap<LoadBalancerRuleId, BTreeSet<VirtualMachineId>>;
+
+impl<T: Transport, R: Runtime> Cloud for Client<T, R> {
+    async fn observe(&self, scope: &Scope) -> Result<CloudState, CallError> {
+        Client::observe(self, scope).await
+    }
+
+    async fn members(&self, rules: &BTreeSet<LoadBalancerRuleId>) -> Result<Members, CallError> {
+        Client::members(self, rules).await
+    }
+
+    async fn call(&self, call: &Call) -> Result<Output, CallError> {
+        Client::call(self, call).await
+    }
+}
+
+/// Kubernetes.
+pub trait Cluster {
+    /// All Services and Nodes.
+    fn read(&self) -> impl Future<Output = Result<Objects, CallError>>;
+
+    /// Writes to a Service.
+    fn patch(&self, patch: &ResolvedPatch) -> impl Future<Output = Result<(), CallError>>;
+}
+
+/// The objects that planning needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Objects {
+    /// Services of any type.
+    pub services: Vec<RawService>,
+    /// Nodes.
+    pub nodes: Vec<RawNode>,
+}
+
+/// A cluster in memory. Where it stands for manifest files, writes are accepted and not kept.
+#[derive(Debug)]
+pub struct InMemory {
+    cluster: Mutex<MemoryCluster>,
+    cluster_id: ClusterId,
+    keeps_writes: bool,
+}
+
+impl InMemory {
+    /// A cluster that keeps what is written.
+    pub fn new(cluster: MemoryCluster, cluster_id: ClusterId) -> Self {
+        Self { cluster: Mutex::new(cluster), cluster_id, keeps_writes: true }
+    }
+
+    /// Manifests: nothing keeps writes to them.
+    pub fn manifests(cluster: MemoryCluster, cluster_id: ClusterId) -> Self {
+        Self { cluster: Mutex::new(cluster), cluster_id, keeps_writes: false }
+    }
+
+    /// Works on the cluster, as a person with kubectl would.
+    pub fn with<T>(&self, work: impl FnOnce(&mut MemoryCluster) -> T) -> T {
+        work(&mut self.cluster.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Cluster for InMemory {
+    async fn read(&self) -> Result<Objects, CallError> {
+        Ok(self.with(|cluster| Objects {
+            services: cluster.services().cloned().collect(),
+            nodes: cluster.nodes().cloned().collect(),
+        }))
+    }
+
+    async fn patch(&self, patch: &ResolvedPatch) -> Result<(), CallError> {
+        if !self.keeps_writes {
+            return Ok(());
+        }
+        self.with(|cluster| cluster.apply(patch, &self.cluster_id)).map_err(|error| CallError {
+            command: "patch services/status".to_owned(),
+            code: None,
+            fault: Fault::Refused,
+            effect: Effect::No,
+            retry_after: None,
+            message: error.to_string(),
+        })
+    }
+}

@@ -1,0 +1,200 @@
+//! Hands out the steps of a plan whose predecessors are done, so that independent chains run side
+//! by side; takes what became of them. A failed step skips its dependents and nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use thiserror::Error;
+
+use crate::exec::error::{CallError, Effect, Fault};
+use crate::exec::lanes::Lanes;
+use crate::exec::output::{AddressUse, Output};
+use crate::exec::resolve::{Outputs, resolve};
+use crate::model::Learned;
+use crate::plan::action::{Call, CheckAddressUnused};
+use crate::plan::{Plan, Step, StepId};
+
+/// A plan on its way.
+#[derive(Debug)]
+pub struct Execution<'p> {
+    plan: &'p Plan,
+    running: BTreeMap<StepId, Call>,
+    outputs: Outputs,
+    failed: BTreeMap<StepId, StepError>,
+    learned: Learned,
+}
+
+/// Why a step failed.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum StepError {
+    /// The call did not succeed.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The fresh read before a release found something.
+    #[error("the address is not released: {0}")]
+    AddressInUse(String),
+    /// An earlier step gave something else than its kind of step gives.
+    #[error("an earlier step gave no {0} (please report this)")]
+    Unresolved(&'static str),
+}
+
+impl StepError {
+    /// Whose fault it is.
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::Call(error) => error.fault,
+            Self::AddressInUse(_) => Fault::Refused,
+            Self::Unresolved(_) => Fault::Bug,
+        }
+    }
+}
+
+/// What became of a plan.
+#[must_use]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Steps that succeeded.
+    pub done: BTreeSet<StepId>,
+    /// Steps that failed, and why.
+    pub failed: BTreeMap<StepId, StepError>,
+    /// Steps that were never tried.
+    pub skipped: BTreeSet<StepId>,
+    /// Facts for the next plan.
+    pub learned: Learned,
+}
+
+impl Outcome {
+    /// Whether everything was done.
+    pub fn is_success(&self) -> bool {
+        self.failed.is_empty() && self.skipped.is_empty()
+    }
+
+    /// The fault that decides how soon to try again: the one that can pass soonest.
+    pub fn worst_fault(&self) -> Option<Fault> {
+        self.failed.values().map(StepError::fault).min()
+    }
+}
+
+impl<'p> Execution<'p> {
+    /// Nothing done yet.
+    pub fn new(plan: &'p Plan) -> Self {
+        Self {
+            plan,
+            running: BTreeMap::new(),
+            outputs: Outputs::new(),
+            failed: BTreeMap::new(),
+            learned: Learned::default(),
+        }
+    }
+
+    /// The next call that may be made now; `None` if something must come back first, or all is
+    /// over. Takes the call's lanes.
+    pub fn poll_call(&mut self, lanes: &mut Lanes) -> Option<(StepId, Call)> {
+        loop {
+            let step = self.plan.steps.iter().find(|step| self.is_ready(step, lanes))?;
+            match resolve(&step.action, &self.outputs) {
+                Some(call) => {
+                    lanes.enter(&call);
+                    self.running.insert(step.id.clone(), call.clone());
+                    return Some((step.id.clone(), call));
+                }
+                None => {
+                    let error = StepError::Unresolved(step.action.command());
+                    self.failed.insert(step.id.clone(), error);
+                }
+            }
+        }
+    }
+
+    /// Takes the result of a call.
+    pub fn handle_result(
+        &mut self,
+        step: &StepId,
+        result: Result<Output, CallError>,
+        lanes: &mut Lanes,
+    ) {
+        let Some(call) = self.running.remove(step) else {
+            return;
+        };
+        lanes.leave(&call);
+        let result = result.map_err(StepError::from).and_then(|output| accept(&call, output));
+        match result {
+            Ok(output) => _ = self.outputs.insert(step.clone(), output),
+            Err(error) => {
+                self.learn(&call, &error);
+                self.failed.insert(step.clone(), error);
+            }
+        }
+    }
+
+    /// Whether calls are out.
+    pub fn is_waiting(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    /// Sums up. Calls that are still out count as skipped: nobody knows what they did.
+    pub fn finish(self) -> Outcome {
+        let Self { plan, running: _, outputs, failed, learned } = self;
+        let done: BTreeSet<StepId> = outputs.into_keys().collect();
+        let over = |id: &StepId| done.contains(id) || failed.contains_key(id);
+        let skipped =
+            plan.steps.iter().map(|step| &step.id).filter(|id| !over(id)).cloned().collect();
+        Outcome { done, failed, skipped, learned }
+    }
+
+    fn is_ready(&self, step: &Step, lanes: &Lanes) -> bool {
+        let untouched = !self.running.contains_key(&step.id)
+            && !self.outputs.contains_key(&step.id)
+            && !self.failed.contains_key(&step.id);
+        untouched
+            && step.after.iter().all(|id| self.outputs.contains_key(id))
+            && resolve(&step.action, &self.outputs).is_none_or(|call| lanes.clone().enter(&call))
+    }
+
+    fn learn(&mut self, call: &Call, error: &StepError) {
+        let StepError::Call(error) = error else {
+            return;
+        };
+        if let Call::AssociateIpAddress(args) = call
+            && error.effect == Effect::No
+        {
+            self.learned.refused_jobs.insert(args.job.clone());
+        }
+        if let Call::CreateFirewallRule(args) = call
+            && matches!(error.code, Some(431 | 530))
+        {
+            self.learned.vpcs_without_firewall.extend(args.trial.clone());
+        }
+    }
+}
+
+/// The fresh read before a release decides whether the plan goes on.
+fn accept(call: &Call, output: Output) -> Result<Output, StepError> {
+    match (call, output) {
+        (Call::CheckAddressUnused(check), Output::AddressUse(found)) => {
+            match still_used(check, &found) {
+                Some(by) => Err(StepError::AddressInUse(by)),
+                None => Ok(Output::Done),
+            }
+        }
+        (_, output) => Ok(output),
+    }
+}
+
+/// What speaks against the release of an address, read afresh.
+fn still_used(check: &CheckAddressUnused, found: &AddressUse) -> Option<String> {
+    let AddressUse { allocated, held, nat, load_balancer_rules, firewall_rules, has_rules } = found;
+    if allocated.as_ref() != Some(&check.allocated) || !held {
+        return Some(format!("{} is not the allocation that was recorded", check.address));
+    }
+    if *nat {
+        return Some("it is used for NAT".to_owned());
+    }
+    if let Some(rule) = load_balancer_rules.first() {
+        return Some(format!("load balancer rule {rule} is on it"));
+    }
+    if let Some(rule) = firewall_rules.first() {
+        return Some(format!("firewall rule {rule} is on it"));
+    }
+    let says_so = *has_rules == Some(true);
+    says_so.then(|| "CloudStack says that rules are on it that we can't see".to_owned())
+}

@@ -1,0 +1,234 @@
+//! Which virtual machine stands behind each Node, and which machines serve in each network.
+//!
+//! The order of proof: provider id; else the VM of exactly that name; else the VM of the Node's
+//! short name that holds one of its addresses. What is ambiguous is said, never guessed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::ids::{NetworkId, VirtualMachineId};
+use crate::model::node::{Eligibility, Node, ProviderId};
+use crate::model::record::members_digest;
+use crate::observe::VirtualMachine;
+use crate::observe::index::Observed;
+
+/// The outcome of matching one Node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Match {
+    /// This VM.
+    Machine(VirtualMachineId),
+    /// The VM of the provider id is gone; this one has the Node's name and address.
+    Replaced {
+        /// What the provider id says.
+        stale: VirtualMachineId,
+        /// The VM that serves.
+        machine: VirtualMachineId,
+    },
+    /// Several VMs could be it.
+    Ambiguous(BTreeSet<VirtualMachineId>),
+    /// No VM could be it.
+    Missing,
+    /// A Node of another cloud.
+    Foreign,
+}
+
+/// What eligible Nodes mean for one network.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Backends {
+    /// The VMs that serve.
+    pub vms: BTreeSet<VirtualMachineId>,
+    /// [`members_digest`] of [`Backends::vms`].
+    pub digest: String,
+    /// VMs of eligible Nodes without an address in the network, by Node. They are no new
+    /// members, but stay if they are.
+    pub without_nic: BTreeMap<String, VirtualMachineId>,
+}
+
+/// All Nodes matched.
+#[derive(Clone, Debug)]
+pub struct Machines {
+    /// The outcome for each Node, eligible or not.
+    pub matches: BTreeMap<String, Match>,
+    /// How many Nodes are eligible and not of another cloud.
+    pub eligible: usize,
+    /// Eligible Nodes without a VM.
+    pub unmatched: BTreeSet<String>,
+    /// VMs that stay members while somebody finds out which Node they are.
+    pub doubtful: BTreeSet<VirtualMachineId>,
+    backends: BTreeMap<NetworkId, Backends>,
+    default_networks: BTreeMap<NetworkId, usize>,
+}
+
+impl Machines {
+    /// Matches all Nodes.
+    pub fn new(nodes: &BTreeMap<String, Node>, observed: &Observed) -> Self {
+        let finder = Finder::new(observed);
+        let matches: BTreeMap<String, Match> =
+            nodes.iter().map(|(name, node)| (name.clone(), finder.find(node))).collect();
+        let mut machines = Self {
+            matches,
+            eligible: 0,
+            unmatched: BTreeSet::new(),
+            doubtful: BTreeSet::new(),
+            backends: BTreeMap::new(),
+            default_networks: BTreeMap::new(),
+        };
+        machines.sort_eligible(nodes, observed);
+        machines
+    }
+
+    /// What eligible Nodes mean for a network.
+    pub fn backends(&self, network: &NetworkId) -> Backends {
+        self.backends.get(network).cloned().unwrap_or_default()
+    }
+
+    /// The network of most eligible Nodes' default NICs among those that `candidate` accepts; ties
+    /// go to the lowest id.
+    pub fn main_network(&self, candidate: impl Fn(&NetworkId) -> bool) -> Option<&NetworkId> {
+        let mut best: Option<(&NetworkId, usize)> = None;
+        for (network, count) in &self.default_networks {
+            if candidate(network) && best.is_none_or(|(_, most)| *count > most) {
+                best = Some((network, *count));
+            }
+        }
+        best.map(|(network, _)| network)
+    }
+
+    fn sort_eligible(&mut self, nodes: &BTreeMap<String, Node>, observed: &Observed) {
+        let mut machines: BTreeMap<&str, &VirtualMachine> = BTreeMap::new();
+        for (name, found) in &self.matches {
+            if nodes.get(name).is_none_or(|node| node.eligibility != Eligibility::Eligible) {
+                continue;
+            }
+            let id = match found {
+                Match::Foreign => continue,
+                Match::Machine(id) | Match::Replaced { machine: id, .. } => Some(id),
+                Match::Ambiguous(candidates) => {
+                    self.doubtful.extend(candidates.iter().cloned());
+                    None
+                }
+                Match::Missing => None,
+            };
+            self.eligible += 1;
+            match id.and_then(|id| observed.virtual_machines.get(id)) {
+                Some(machine) => _ = machines.insert(name.as_str(), machine),
+                None => _ = self.unmatched.insert(name.clone()),
+            }
+        }
+        self.default_networks = count_default_networks(machines.values().copied());
+        self.backends = backends_by_network(&machines);
+    }
+}
+
+fn count_default_networks<'a>(
+    machines: impl Iterator<Item = &'a VirtualMachine>,
+) -> BTreeMap<NetworkId, usize> {
+    let mut counts = BTreeMap::new();
+    for nic in machines.filter_map(VirtualMachine::default_nic) {
+        *counts.entry(nic.network.clone()).or_insert(0) += 1;
+    }
+    counts
+}
+
+fn backends_by_network(
+    machines: &BTreeMap<&str, &VirtualMachine>,
+) -> BTreeMap<NetworkId, Backends> {
+    let networks: BTreeSet<&NetworkId> =
+        machines.values().flat_map(|machine| machine.nics.iter().map(|nic| &nic.network)).collect();
+    let backends = |network: &NetworkId| {
+        let mut backends = Backends::default();
+        for (node, machine) in machines {
+            if machine.nic_in(network).is_some() {
+                backends.vms.insert(machine.id.clone());
+            } else {
+                backends.without_nic.insert((*node).to_owned(), machine.id.clone());
+            }
+        }
+        backends.digest = members_digest(&backends.vms);
+        backends
+    };
+    networks.into_iter().map(|network| (network.clone(), backends(network))).collect()
+}
+
+struct Finder<'a> {
+    observed: &'a Observed,
+    by_name: BTreeMap<String, Vec<&'a VirtualMachine>>,
+}
+
+impl<'a> Finder<'a> {
+    fn new(observed: &'a Observed) -> Self {
+        let mut by_name: BTreeMap<String, Vec<&VirtualMachine>> = BTreeMap::new();
+        for machine in observed.virtual_machines.values().filter(|machine| is_alive(machine)) {
+            by_name.entry(machine.name.to_lowercase()).or_default().push(machine);
+        }
+        Self { observed, by_name }
+    }
+
+    fn find(&self, node: &Node) -> Match {
+        match &node.provider_id {
+            ProviderId::Foreign(_) => Match::Foreign,
+            ProviderId::CloudStack(id) => self.find_by_id(node, id),
+            ProviderId::None => self.find_by_name(node),
+        }
+    }
+
+    fn find_by_id(&self, node: &Node, id: &VirtualMachineId) -> Match {
+        if self.observed.virtual_machines.get(id).is_some_and(is_alive) {
+            return Match::Machine(id.clone());
+        }
+        let named = self.named(&node.name);
+        let mut holders = named.iter().filter(|machine| holds_address(machine, node));
+        match (holders.next(), holders.next()) {
+            (Some(machine), None) => {
+                Match::Replaced { stale: id.clone(), machine: machine.id.clone() }
+            }
+            _ => Match::Missing,
+        }
+    }
+
+    /// Names are compared without regard to case: CloudStack does, and Node names are lower case.
+    fn find_by_name(&self, node: &Node) -> Match {
+        match self.named(&node.name) {
+            [] => self.find_by_short_name(node),
+            [machine] => Match::Machine(machine.id.clone()),
+            several => {
+                let exact = several.iter().filter(|machine| machine.name == node.name);
+                let holders = several.iter().filter(|machine| holds_address(machine, node));
+                only(exact).or_else(|| only(holders)).map_or_else(
+                    || Match::Ambiguous(several.iter().map(|m| m.id.clone()).collect()),
+                    |machine| Match::Machine(machine.id.clone()),
+                )
+            }
+        }
+    }
+
+    fn find_by_short_name(&self, node: &Node) -> Match {
+        let Some((short, _)) = node.name.split_once('.') else {
+            return Match::Missing;
+        };
+        let holders = self.named(short).iter().filter(|machine| holds_address(machine, node));
+        only(holders).map_or(Match::Missing, |machine| Match::Machine(machine.id.clone()))
+    }
+
+    fn named(&self, name: &str) -> &[&'a VirtualMachine] {
+        self.by_name.get(&name.to_lowercase()).map_or(&[], Vec::as_slice)
+    }
+}
+
+fn only<'a, 'b>(
+    mut machines: impl Iterator<Item = &'b &'a VirtualMachine>,
+) -> Option<&'a VirtualMachine>
+where
+    'a: 'b,
+{
+    let first = machines.next()?;
+    machines.next().is_none().then_some(*first)
+}
+
+fn holds_address(machine: &VirtualMachine, node: &Node) -> bool {
+    node.internal_ips.iter().any(|address| machine.has_address(address))
+}
+
+/// Administrators see destroyed machines; assigning one fails the whole call.
+fn is_alive(machine: &VirtualMachine) -> bool {
+    !matches!(machine.state.as_str(), "Destroyed" | "Expunging" | "Error")
+}

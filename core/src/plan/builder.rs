@@ -1,0 +1,119 @@
+//! Collects the steps of one plan and hands out references to what they will make.
+
+use std::collections::BTreeSet;
+
+use crate::ids::{LoadBalancerRuleId, PublicIpId, ServiceKey};
+use crate::plan::action::{
+    Action, AssignToLoadBalancerRule, AssociateIpAddress, CreateLoadBalancerRule, Pending, Ref,
+    ResolvedAddress,
+};
+use crate::plan::reason::{Disruption, Reason};
+use crate::plan::{Plan, Step, StepId};
+
+/// A plan in the making.
+#[derive(Debug)]
+pub struct Builder {
+    plan: Plan,
+}
+
+/// Steps to wait for.
+pub type After = BTreeSet<StepId>;
+
+impl Builder {
+    /// An empty plan for a Service.
+    pub fn new(service: ServiceKey) -> Self {
+        Self { plan: Plan { service, steps: Vec::new() } }
+    }
+
+    /// Adds a step. It waits for `after` and for every step that it takes an id from.
+    ///
+    /// A name that is taken gets a number: two steps of one kind may concern one object.
+    pub fn add(
+        &mut self,
+        name: &str,
+        action: Action,
+        after: &After,
+        reason: Reason,
+        disruption: Disruption,
+    ) -> StepId {
+        let id = self.free_name(name);
+        let mut after = after.clone();
+        after.extend(action.references().into_iter().cloned());
+        self.plan.steps.push(Step { id: id.clone(), action, after, reason, disruption });
+        id
+    }
+
+    /// Puts a step before all others.
+    pub fn begin_with(&mut self, name: &str, action: Action, reason: Reason) {
+        let id = self.free_name(name);
+        for step in self.plan.steps.iter_mut().filter(|step| step.after.is_empty()) {
+            step.after.insert(id.clone());
+        }
+        let (after, disruption) = (After::new(), Disruption::None);
+        self.plan.steps.insert(0, Step { id, action, after, reason, disruption });
+    }
+
+    /// Adds an associate step; gives the new address as rules and as records refer to it.
+    pub fn associate(
+        &mut self,
+        action: AssociateIpAddress,
+        after: &After,
+        reason: Reason,
+    ) -> (StepId, Ref<PublicIpId>, Ref<ResolvedAddress>) {
+        let action = Action::AssociateIpAddress(action);
+        let id = self.add("address", action, after, reason, Disruption::None);
+        (id.clone(), Ref::Pending(Pending::new(id.clone())), Ref::Pending(Pending::new(id)))
+    }
+
+    /// Adds a create step; gives the new rule.
+    pub fn create_rule(
+        &mut self,
+        name: &str,
+        action: CreateLoadBalancerRule<Ref<PublicIpId>>,
+        after: &After,
+        reason: Reason,
+        disruption: Disruption,
+    ) -> (StepId, Ref<LoadBalancerRuleId>) {
+        let action = Action::CreateLoadBalancerRule(action);
+        let id = self.add(name, action, after, reason, disruption);
+        (id.clone(), Ref::Pending(Pending::new(id)))
+    }
+
+    /// Adds an assign step.
+    pub fn assign(
+        &mut self,
+        name: &str,
+        action: AssignToLoadBalancerRule<Ref<LoadBalancerRuleId>>,
+        after: &After,
+        reason: Reason,
+    ) -> StepId {
+        let action = Action::AssignToLoadBalancerRule(action);
+        self.add(name, action, after, reason, Disruption::Reload)
+    }
+
+    /// The ids of all steps so far.
+    pub fn all(&self) -> After {
+        self.plan.steps.iter().map(|step| step.id.clone()).collect()
+    }
+
+    /// Whether any step touches CloudStack.
+    pub fn touches_cloud(&self) -> bool {
+        self.plan.touches_cloud()
+    }
+
+    /// The finished plan.
+    pub fn finish(self) -> Plan {
+        self.plan
+    }
+
+    fn free_name(&self, name: &str) -> StepId {
+        let taken = |id: &StepId| self.plan.steps.iter().any(|step| &step.id == id);
+        let mut id = StepId::new(name);
+        let mut number = 2;
+        while taken(&id) {
+            id = StepId::new(format!("{name}#{number}"));
+            number += 1;
+        }
+        id
+    }
+}

@@ -1,0 +1,82 @@
+//! One plan in the making: inputs, steps and notes, as the planners share them.
+
+use std::collections::BTreeSet;
+
+use crate::ids::PublicIpId;
+use crate::model::policy::Mode;
+use crate::model::record::Opening;
+use crate::model::service::{Port, Service};
+use crate::observe::ownership::port_of;
+use crate::plan::Planned;
+use crate::plan::builder::Builder;
+use crate::plan::planner::Planner;
+use crate::plan::report::{Note, Report};
+use crate::plan::standing::Standing;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Draft<'a, 'b> {
+    /// All inputs.
+    pub(super) planner: &'b Planner<'a>,
+    /// The Service.
+    pub(super) service: &'b Service,
+    /// What it holds.
+    pub(super) standing: &'b Standing<'a>,
+    /// The steps.
+    pub(super) builder: Builder,
+    /// The notes.
+    pub(super) report: Report,
+}
+
+impl<'a, 'b> Draft<'a, 'b> {
+    /// A plan without steps, with the notes that any plan of the Service has.
+    pub(super) fn new(
+        planner: &'b Planner<'a>,
+        service: &'b Service,
+        standing: &'b Standing<'a>,
+    ) -> Self {
+        let builder = Builder::new(service.key.clone());
+        let mut draft = Self { planner, service, standing, builder, report: Report::default() };
+        draft.note_odd_service();
+        draft
+    }
+
+    /// Adds a note.
+    pub(super) fn note(&mut self, note: Note) {
+        self.report.add(note);
+    }
+
+    /// Whether records are kept on the Service.
+    pub(super) fn keeps_records(&self) -> bool {
+        self.planner.policy.mode == Mode::Cluster
+    }
+
+    /// The ports that are or were ours on an address: of rules, of recorded openings, of the spec.
+    pub(super) fn known_ports(&self, address: &PublicIpId) -> BTreeSet<Port> {
+        let rules = self.standing.rules_on(address).map(port_of);
+        let record = self.service.recorded.record.iter();
+        let openings = record.flat_map(|record| &record.openings).filter_map(Opening::port);
+        let asked = self.service.spec.iter().flat_map(|spec| &spec.ports).filter_map(|port| {
+            let transport = port.transport.as_ref().ok()?;
+            Some(Port { transport: *transport, number: port.number })
+        });
+        rules.chain(openings).chain(asked).collect()
+    }
+
+    /// The finished plan.
+    pub(super) fn finish(self) -> Planned {
+        Planned { plan: self.builder.finish(), report: self.report }
+    }
+
+    fn note_odd_service(&mut self) {
+        for warning in &self.service.warnings {
+            self.report.add(Note::OddSpec { warning: warning.clone() });
+        }
+        if self.service.recorded.of_another_service {
+            self.report.add(Note::RecordOfAnotherService {});
+        }
+        for address in &self.standing.gone {
+            self.report.add(Note::AddressGone { address: address.clone() });
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Items of the network ACL list of a VPC tier: one for each port of each Service.
+
+use std::collections::BTreeSet;
+
+use crate::ids::{NetworkAclItemId, NetworkAclListId};
+use crate::model::mark::Mark;
+use crate::model::rule_name::port_text;
+use crate::model::service::{Port, Service};
+use crate::observe::index::Observed;
+use crate::observe::ownership::port_of;
+use crate::observe::{NetworkAclItem, RuleState};
+use crate::plan::planner::Planner;
+use crate::plan::report::Note;
+use crate::plan::standing::{Basis, Standing};
+
+/// What is to be done about one port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct AclChange {
+    /// An item is to be made.
+    pub(super) create: bool,
+    /// An adopted item to record.
+    pub(super) adopted: Option<NetworkAclItemId>,
+    /// Why the item will have no effect.
+    pub(super) note: Option<Note>,
+}
+
+/// Whether the reason of an item says that it was made for this Service.
+pub(super) fn is_own(item: &NetworkAclItem, service: &Service) -> bool {
+    mark(item).is_some_and(|mark| mark.service == service.uid)
+}
+
+/// Whether an item could be one that the Go controller made for `port`: unmarked, open to all.
+pub(super) fn is_adoptable(item: &NetworkAclItem, port: Port) -> bool {
+    item.opens_exactly(port)
+        && item.state != RuleState::Deleting
+        && item.reason.as_ref().is_none_or(String::is_empty)
+}
+
+/// Compares a port with the items of the tier's list.
+pub(super) fn change(
+    planner: &Planner<'_>,
+    service: &Service,
+    standing: &Standing<'_>,
+    list: &NetworkAclListId,
+    port: Port,
+) -> AclChange {
+    let items = || planner.observed.acl_items_of(list);
+    let alive = |item: &&NetworkAclItem| item.state != RuleState::Deleting;
+    let made = items().filter(alive).any(|item| is_own_for(item, service, port));
+    if made || items().filter(alive).any(|item| is_recorded(item, service, port)) {
+        return AclChange::default();
+    }
+    if standing.basis == Basis::Adoption
+        && let Some(item) = items().find(|item| is_adoptable(item, port))
+    {
+        return AclChange { adopted: Some(item.id.clone()), ..AclChange::default() };
+    }
+    let deny = first_deny(planner.observed, list, port);
+    let note = deny
+        .filter(|deny| {
+            number_before(planner.observed, list, deny.number, &BTreeSet::new()).is_none()
+        })
+        .map(|deny| Note::AclBlockedByDeny { port, item: deny.id.clone() });
+    AclChange { create: true, adopted: None, note }
+}
+
+/// A number for a new item: the largest free one before the first item that denies the port, so
+/// that items of others keep theirs; absent if nothing denies it, or no such number is free.
+pub(super) fn number(
+    observed: &Observed,
+    list: &NetworkAclListId,
+    port: Port,
+    planned: &BTreeSet<u32>,
+) -> Option<u32> {
+    let deny = first_deny(observed, list, port)?;
+    number_before(observed, list, deny.number, planned)
+}
+
+/// What is to be closed for a port that is no longer served: items of ours, and adopted ones that
+/// nobody needs any more.
+pub(super) fn closing<'a>(
+    planner: &Planner<'a>,
+    service: &Service,
+    standing: &Standing<'_>,
+    list: &NetworkAclListId,
+    port: Port,
+) -> (Vec<&'a NetworkAclItem>, Vec<Note>) {
+    let mut notes = Vec::new();
+    let mut close = Vec::new();
+    let adopting = standing.basis == Basis::Adoption;
+    for item in planner.observed.acl_items_of(list) {
+        let adopted = is_recorded(item, service, port) || (adopting && is_adoptable(item, port));
+        if is_own_for(item, service, port) {
+            close.push(item);
+        } else if adopted {
+            match needed_by(planner, service, list, port, &item.id) {
+                None => close.push(item),
+                Some(by) => notes.push(Note::AclItemKept { item: item.id.clone(), by }),
+            }
+        }
+    }
+    (close, notes)
+}
+
+fn is_own_for(item: &NetworkAclItem, service: &Service, port: Port) -> bool {
+    is_own(item, service) && mark(item).is_some_and(|mark| mark.port == port_text(port))
+}
+
+fn is_recorded(item: &NetworkAclItem, service: &Service, port: Port) -> bool {
+    let record = service.recorded.record.as_ref();
+    item.opens_exactly(port) && record.is_some_and(|record| record.acl.contains(&item.id))
+}
+
+/// An adopted item serves the whole tier: who else needs it?
+fn needed_by(
+    planner: &Planner<'_>,
+    service: &Service,
+    list: &NetworkAclListId,
+    port: Port,
+    item: &NetworkAclItemId,
+) -> Option<String> {
+    let recorded = planner.desired.services.values().find(|other| {
+        let record = other.recorded.record.as_ref();
+        other.key != service.key && record.is_some_and(|record| record.acl.contains(item))
+    });
+    if let Some(other) = recorded {
+        return Some(format!("Service {} records it too", other.key));
+    }
+    let own = planner.standing(&service.key).map_or(&[][..], |standing| &standing.rules);
+    let rule = planner.observed.rules.values().find(|rule| {
+        let network = planner.observed.networks.get(&rule.network);
+        port_of(rule) == port
+            && network.is_some_and(|network| network.acl_list.as_ref() == Some(list))
+            && !own.iter().any(|(mine, _)| mine.id == rule.id)
+    });
+    rule.map(|rule| format!("rule {:?} ({}) has that port", rule.name, rule.id))
+}
+
+fn mark(item: &NetworkAclItem) -> Option<Mark> {
+    Mark::parse(item.reason.as_deref()?)
+}
+
+fn first_deny<'a>(
+    observed: &'a Observed,
+    list: &NetworkAclListId,
+    port: Port,
+) -> Option<&'a NetworkAclItem> {
+    let denying = observed.acl_items_of(list).filter(|item| !item.allow && item.matches(port));
+    denying.min_by_key(|item| item.number)
+}
+
+fn number_before(
+    observed: &Observed,
+    list: &NetworkAclListId,
+    limit: u32,
+    planned: &BTreeSet<u32>,
+) -> Option<u32> {
+    let taken: BTreeSet<u32> = observed.acl_items_of(list).map(|item| item.number).collect();
+    (1..limit).rev().find(|number| !taken.contains(number) && !planned.contains(number))
+}

@@ -1,0 +1,149 @@
+//! Everything that all Services have in common, worked out once; then one plan per Service.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use jiff::Timestamp;
+use thiserror::Error;
+
+use crate::ids::{LoadBalancerRuleId, PublicIpId, ServiceKey};
+use crate::model::Desired;
+use crate::model::policy::Policy;
+use crate::model::service::{Lifecycle, Service};
+use crate::observe::index::Observed;
+use crate::observe::machines::Machines;
+use crate::observe::ownership::Owners;
+use crate::plan::standing::{self, Standing};
+use crate::plan::{Planned, ensure, member, teardown};
+
+/// The inputs of planning with what follows from them for all Services.
+#[derive(Debug)]
+pub struct Planner<'a> {
+    /// What is wanted.
+    pub desired: &'a Desired,
+    /// What is there.
+    pub observed: &'a Observed,
+    /// How it is done here.
+    pub policy: &'a Policy,
+    /// The instant of planning.
+    pub now: Timestamp,
+    /// Nodes matched to virtual machines.
+    pub machines: Machines,
+    /// Owners of rules.
+    pub owners: Owners<'a>,
+    standings: BTreeMap<&'a ServiceKey, Standing<'a>>,
+    holders: BTreeMap<PublicIpId, BTreeSet<&'a ServiceKey>>,
+    requesters: BTreeMap<Ipv4Addr, BTreeSet<&'a ServiceKey>>,
+}
+
+/// Planning was not possible.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum PlanError {
+    /// There is no such Service.
+    #[error("there is no Service {0} of type LoadBalancer, and none that was one")]
+    NoSuchService(ServiceKey),
+    /// The observation lacks members that [`Planner::members_to_read`] asks for.
+    #[error(
+        "the members of load balancer rule {0} were not read; observe again (please report this)"
+    )]
+    MembersNotRead(LoadBalancerRuleId),
+}
+
+impl<'a> Planner<'a> {
+    /// Takes stock of everything.
+    pub fn new(
+        desired: &'a Desired,
+        observed: &'a Observed,
+        policy: &'a Policy,
+        now: Timestamp,
+    ) -> Self {
+        let owners = Owners::new(desired, observed, policy);
+        let mut rules = standing::rules_by_owner(observed, &owners);
+        let mut standings = BTreeMap::new();
+        let mut holders: BTreeMap<PublicIpId, BTreeSet<&ServiceKey>> = BTreeMap::new();
+        let mut requesters: BTreeMap<Ipv4Addr, BTreeSet<&ServiceKey>> = BTreeMap::new();
+        for (key, service) in &desired.services {
+            let rules = rules.remove(key).unwrap_or_default();
+            let standing = standing::take(service, rules, desired, observed, policy, now);
+            for holding in &standing.addresses {
+                holders.entry(holding.id.clone()).or_default().insert(key);
+            }
+            if let Some(ip) = requested(service) {
+                requesters.entry(ip).or_default().insert(key);
+            }
+            standings.insert(key, standing);
+        }
+        let machines = Machines::new(&desired.nodes, observed);
+        Self { desired, observed, policy, now, machines, owners, standings, holders, requesters }
+    }
+
+    /// Plans one Service.
+    ///
+    /// # Errors
+    /// [`PlanError`] if the Service is not there or the observation is too narrow for it.
+    pub fn plan(&self, key: &ServiceKey) -> Result<Planned, PlanError> {
+        let missing = || PlanError::NoSuchService(key.clone());
+        let service = self.desired.services.get(key).ok_or_else(missing)?;
+        let standing = self.standings.get(key).ok_or_else(missing)?;
+        match (service.lifecycle, &service.spec) {
+            (Lifecycle::Wanted, Ok(spec)) => ensure::plan(self, service, spec, standing),
+            (Lifecycle::Wanted, Err(errors)) => Ok(ensure::refuse(service, errors)),
+            (Lifecycle::OtherClass, _) if service.recorded.record.is_none() => {
+                Ok(Planned::nothing(key.clone()))
+            }
+            (Lifecycle::Deleting | Lifecycle::OtherType | Lifecycle::OtherClass, _) => {
+                Ok(teardown::plan(self, service, standing))
+            }
+        }
+    }
+
+    /// Rules whose members planning needs: those of wanted ports whose record does not vouch.
+    pub fn members_to_read(&self) -> BTreeSet<LoadBalancerRuleId> {
+        let mut rules = BTreeSet::new();
+        for (key, standing) in &self.standings {
+            let Some(service) = self.desired.services.get(*key) else {
+                continue;
+            };
+            rules.extend(member::to_read(self, service, standing));
+        }
+        rules
+    }
+
+    /// What a Service holds.
+    pub fn standing(&self, key: &ServiceKey) -> Option<&Standing<'a>> {
+        self.standings.get(key)
+    }
+
+    /// The other Services that hold an address, or ask for it.
+    pub fn others_on(&self, address: &PublicIpId, than: &ServiceKey) -> Vec<&'a Service> {
+        let ip = self.observed.addresses.get(address).map(|found| found.address);
+        let holders = self.holders.get(address).into_iter().flatten();
+        let requesters = ip.and_then(|ip| self.requesters.get(&ip)).into_iter().flatten();
+        let others: BTreeSet<&ServiceKey> =
+            holders.chain(requesters).copied().filter(|key| *key != than).collect();
+        others.into_iter().filter_map(|key| self.desired.services.get(key)).collect()
+    }
+
+    /// The other Services that ask for a free address and come first: the older, then by name.
+    pub fn first_requester(&self, ip: Ipv4Addr, than: &Service) -> Option<&'a Service> {
+        let keys = self.requesters.get(&ip).into_iter().flatten();
+        let services = keys.filter_map(|key| self.desired.services.get(*key));
+        services.filter(|other| comes_before(other, than)).min_by_key(|other| seniority(other))
+    }
+}
+
+/// Whether `one` has precedence over `other`.
+pub(super) fn comes_before(one: &Service, other: &Service) -> bool {
+    seniority(one) < seniority(other)
+}
+
+fn seniority(service: &Service) -> (Option<Timestamp>, &ServiceKey) {
+    (service.created, &service.key)
+}
+
+fn requested(service: &Service) -> Option<Ipv4Addr> {
+    match (&service.spec, service.lifecycle) {
+        (Ok(spec), Lifecycle::Wanted) => spec.requested_address,
+        _ => None,
+    }
+}

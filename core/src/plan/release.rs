@@ -1,0 +1,237 @@
+//! Taking things away: a port (opening first, then its rule), then the address.
+
+use crate::ids::PublicIpId;
+use crate::model::service::{Lifecycle, Port, Service};
+use crate::observe::ownership::{Owner, port_of};
+use crate::observe::{LoadBalancerRule, RuleState};
+use crate::plan::action::{
+    Action, CheckAddressUnused, DeleteFirewallRule, DeleteLoadBalancerRule, DeleteNetworkAcl,
+    DisassociateIpAddress,
+};
+use crate::plan::builder::After;
+use crate::plan::draft::Draft;
+use crate::plan::planner::{Planner, comes_before};
+use crate::plan::reason::{Disruption, Reason};
+use crate::plan::report::Note;
+use crate::plan::standing::Holding;
+use crate::plan::{firewall_rule, network_acl};
+
+/// Closes a port of an address and deletes its rules. Gives the steps that must be through before
+/// the port number or the address may be used for something else.
+pub(super) fn close_port(
+    draft: &mut Draft<'_, '_>,
+    address: &PublicIpId,
+    port: Port,
+    after: &After,
+    reason: &Reason,
+) -> After {
+    let rules: Vec<&LoadBalancerRule> =
+        draft.standing.rules_on(address).filter(|rule| port_of(rule) == port).collect();
+    let mut closed = close_firewall(draft, address, port, after, reason);
+    for rule in &rules {
+        closed.extend(close_acl(draft, rule, port, after, reason));
+    }
+    let mut before_delete = after.clone();
+    before_delete.extend(closed.iter().cloned());
+    for rule in rules {
+        let reason = deletion_reason(rule, reason);
+        let action =
+            Action::DeleteLoadBalancerRule(DeleteLoadBalancerRule { rule: rule.id.clone() });
+        let name = format!("rule/{port}/delete");
+        closed.insert(draft.builder.add(&name, action, &before_delete, reason, Disruption::Cut));
+    }
+    closed
+}
+
+/// Finishes the deletion of rules of ours that an earlier attempt left half-way.
+pub(super) fn delete_dying_rules(
+    draft: &mut Draft<'_, '_>,
+    address: &PublicIpId,
+    port: Port,
+    after: &After,
+) -> After {
+    let dying: Vec<&LoadBalancerRule> = draft
+        .standing
+        .rules_on(address)
+        .filter(|rule| port_of(rule) == port && rule.state == RuleState::Deleting)
+        .collect();
+    let mut deleted = After::new();
+    for rule in dying {
+        let action =
+            Action::DeleteLoadBalancerRule(DeleteLoadBalancerRule { rule: rule.id.clone() });
+        let name = format!("rule/{port}/delete");
+        let reason = Reason::DeletionUnfinished;
+        deleted.insert(draft.builder.add(&name, action, after, reason, Disruption::None));
+    }
+    deleted
+}
+
+fn deletion_reason(rule: &LoadBalancerRule, reason: &Reason) -> Reason {
+    if rule.state == RuleState::Deleting { Reason::DeletionUnfinished } else { reason.clone() }
+}
+
+fn close_firewall(
+    draft: &mut Draft<'_, '_>,
+    address: &PublicIpId,
+    port: Port,
+    after: &After,
+    reason: &Reason,
+) -> After {
+    let (own, _) = firewall_rule::own_and_foreign(
+        draft.planner.observed,
+        draft.service,
+        draft.standing.basis,
+        draft.standing.holding(address),
+        address,
+        port,
+    );
+    let mut closed = After::new();
+    for rule in own {
+        let action = Action::DeleteFirewallRule(DeleteFirewallRule {
+            rule: rule.id.clone(),
+            port,
+            cidrs: rule.cidrs.clone(),
+        });
+        let name = format!("firewall/{port}/close");
+        closed.insert(draft.builder.add(&name, action, after, reason.clone(), Disruption::Cut));
+    }
+    closed
+}
+
+fn close_acl(
+    draft: &mut Draft<'_, '_>,
+    rule: &LoadBalancerRule,
+    port: Port,
+    after: &After,
+    reason: &Reason,
+) -> After {
+    let network = draft.planner.observed.networks.get(&rule.network);
+    let Some(list) = network.and_then(|network| network.acl_list.clone()) else {
+        return After::new();
+    };
+    let (items, notes) =
+        network_acl::closing(draft.planner, draft.service, draft.standing, &list, port);
+    for note in notes {
+        draft.note(note);
+    }
+    let mut closed = After::new();
+    for item in items {
+        let action = Action::DeleteNetworkAcl(DeleteNetworkAcl {
+            item: item.id.clone(),
+            list: list.clone(),
+            port,
+        });
+        let name = format!("acl/{port}/close");
+        closed.insert(draft.builder.add(&name, action, after, reason.clone(), Disruption::Cut));
+    }
+    closed
+}
+
+/// Takes everything of ours off an address and releases it if nothing speaks against that.
+/// Gives the steps after which the Service needs the address no more.
+pub(super) fn leave_address(
+    draft: &mut Draft<'_, '_>,
+    holding: &Holding,
+    after: &After,
+    reason: &Reason,
+) -> After {
+    let mut through = After::new();
+    for port in draft.known_ports(&holding.id) {
+        through.extend(close_port(draft, &holding.id, port, after, reason));
+    }
+    match kept(draft.planner, draft.service, draft, holding) {
+        Some(note) => {
+            draft.note(note);
+            through
+        }
+        None => {
+            let mut before = after.clone();
+            before.extend(through.iter().cloned());
+            through.insert(release(draft, holding, &before));
+            through
+        }
+    }
+}
+
+fn release(draft: &mut Draft<'_, '_>, holding: &Holding, after: &After) -> crate::plan::StepId {
+    let check = draft.builder.add(
+        "address/check",
+        Action::CheckAddressUnused(CheckAddressUnused {
+            address: holding.id.clone(),
+            allocated: holding.allocated.clone(),
+        }),
+        after,
+        Reason::ReleaseNeedsProof,
+        Disruption::None,
+    );
+    draft.builder.add(
+        "address/release",
+        Action::DisassociateIpAddress(DisassociateIpAddress { address: holding.id.clone() }),
+        &After::from([check]),
+        Reason::AddressUnneeded,
+        Disruption::None,
+    )
+}
+
+/// Why an address stays, if it does.
+fn kept(
+    planner: &Planner<'_>,
+    service: &Service,
+    draft: &Draft<'_, '_>,
+    holding: &Holding,
+) -> Option<Note> {
+    let found = planner.observed.addresses.get(&holding.id)?;
+    let address = found.address;
+    if draft.standing.unproven.contains(&holding.id) {
+        return Some(Note::AddressUnproven { address });
+    }
+    if !holding.ours {
+        return Some(Note::AddressOfUser { address });
+    }
+    if found.source_nat || found.static_nat.is_some() {
+        let by = "it is used for NAT".to_owned();
+        return Some(Note::AddressInUse { address, by });
+    }
+    let by = other_user(planner, service, &holding.id)
+        .map(|other| format!("Service {} uses it too", other.key))
+        .or_else(|| other_object(planner, draft, &holding.id));
+    by.map(|by| Note::AddressInUse { address, by })
+}
+
+/// A Service that goes on using the address, or that goes later than this one: whoever goes last
+/// releases.
+pub(super) fn other_user<'a>(
+    planner: &Planner<'a>,
+    service: &Service,
+    address: &PublicIpId,
+) -> Option<&'a Service> {
+    planner.others_on(address, &service.key).into_iter().find(|other| match other.lifecycle {
+        Lifecycle::Wanted => true,
+        Lifecycle::Deleting | Lifecycle::OtherType | Lifecycle::OtherClass => {
+            let leaving = service.lifecycle != Lifecycle::Wanted;
+            !leaving || comes_before(service, other)
+        }
+    })
+}
+
+/// Something on the address that is neither this Service's nor a leaving one's.
+fn other_object(
+    planner: &Planner<'_>,
+    draft: &Draft<'_, '_>,
+    address: &PublicIpId,
+) -> Option<String> {
+    let mut rules = planner.observed.rules_on(address);
+    let rule = rules.find(|rule| {
+        let of_known_service = matches!(planner.owners.owner(rule), Owner::Service(..));
+        rule.state != RuleState::Deleting && !of_known_service
+    });
+    if let Some(rule) = rule {
+        return Some(format!("rule {:?} ({}) is on it, which is not ours", rule.name, rule.id));
+    }
+    let ports = draft.known_ports(address);
+    let mut openings = planner.observed.firewall_rules_on(address);
+    let opening = openings.find(|rule| {
+        rule.state != RuleState::Deleting && !rule.port().is_some_and(|port| ports.contains(&port))
+    })?;
+    Some(format!("firewall rule {} is on it, which is not ours", opening.id))
+}

@@ -1,0 +1,348 @@
+//! What a Service holds today: its addresses with their verdicts, its rules, its intent.
+//!
+//! Four bases, first hit wins: its record; the descriptions of rules that bear its uid (the record
+//! was stripped, or Services come from files); what another controller left behind (adoption);
+//! nothing. The result of a finished associate comes on top of any of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{Timestamp, ToSpan as _};
+
+use crate::ids::{PublicIpId, ServiceKey};
+use crate::model::mark::Mark;
+use crate::model::policy::{AdoptUnrecorded, Policy};
+use crate::model::record::{Intent, Verdict};
+use crate::model::service::Service;
+use crate::model::{Desired, record};
+use crate::observe::index::Observed;
+use crate::observe::ownership::{Owner, Owners, Proof, TAG_SERVICE};
+use crate::observe::{AddressState, AssociateJob, LoadBalancerRule, PublicIpAddress};
+
+/// Where the knowledge about a Service's addresses comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// The Service's record.
+    Record,
+    /// Descriptions of rules: the record is lost or was never kept.
+    Marks,
+    /// What another controller left.
+    Adoption,
+    /// It has nothing.
+    Nothing,
+}
+
+/// An address that a Service holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// The address.
+    pub id: PublicIpId,
+    /// Its allocation.
+    pub allocated: String,
+    /// Whether we release it when the Service goes.
+    pub ours: bool,
+}
+
+/// What became of an associate call that may be out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IntentState {
+    /// There is no intent.
+    None,
+    /// The job runs, or may still be running.
+    Open(Intent),
+    /// It gave this address.
+    Done(PublicIpId),
+    /// It is over without an address that we could use.
+    Over {
+        /// An address that it left half-made.
+        leftover: Option<PublicIpId>,
+    },
+    /// Nobody can say any more: a person decides.
+    Lost(Intent),
+}
+
+/// What a Service holds today.
+#[derive(Clone, Debug)]
+pub struct Standing<'a> {
+    /// Where this is known from.
+    pub basis: Basis,
+    /// Addresses that are there, the current one first.
+    pub addresses: Vec<Holding>,
+    /// Addresses that are recorded but gone, or allocated to something else by now.
+    pub gone: BTreeSet<PublicIpId>,
+    /// Its rules, in any state, on any address, with their proof.
+    pub rules: Vec<(&'a LoadBalancerRule, Proof)>,
+    /// Addresses that are kept for want of proof.
+    pub unproven: BTreeSet<PublicIpId>,
+    /// Its intent.
+    pub intent: IntentState,
+}
+
+/// How long an associate request may still be running when its job is not known.
+const REQUEST_MAY_RUN_MINUTES: i64 = 15;
+/// How long the server remembers jobs (`job.expire.minutes` is a day; half of it is safe).
+const JOB_MEMORY_HOURS: i64 = 12;
+
+impl<'a> Standing<'a> {
+    /// The holding of an address.
+    pub fn holding(&self, id: &PublicIpId) -> Option<&Holding> {
+        self.addresses.iter().find(|holding| &holding.id == id)
+    }
+
+    /// Its rules on an address.
+    pub fn rules_on(&self, address: &PublicIpId) -> impl Iterator<Item = &'a LoadBalancerRule> {
+        self.rules.iter().map(|(rule, _)| *rule).filter(move |rule| &rule.address == address)
+    }
+
+    /// Whether it has never had anything to do with us.
+    pub fn is_blank(&self) -> bool {
+        self.basis == Basis::Nothing && self.intent == IntentState::None && self.gone.is_empty()
+    }
+}
+
+/// Rules of every Service, by owner.
+pub fn rules_by_owner<'a>(
+    observed: &'a Observed,
+    owners: &Owners<'_>,
+) -> BTreeMap<ServiceKey, Vec<(&'a LoadBalancerRule, Proof)>> {
+    let mut rules: BTreeMap<ServiceKey, Vec<_>> = BTreeMap::new();
+    for rule in observed.rules.values() {
+        if let Owner::Service(key, proof) = owners.owner(rule) {
+            rules.entry(key).or_default().push((rule, proof));
+        }
+    }
+    rules
+}
+
+/// Takes stock of one Service.
+pub fn take<'a>(
+    service: &Service,
+    rules: Vec<(&'a LoadBalancerRule, Proof)>,
+    desired: &Desired,
+    observed: &Observed,
+    policy: &Policy,
+    now: Timestamp,
+) -> Standing<'a> {
+    let mut standing = Standing {
+        basis: Basis::Nothing,
+        addresses: Vec::new(),
+        gone: BTreeSet::new(),
+        rules,
+        unproven: BTreeSet::new(),
+        intent: intent_state(service, desired, observed, now),
+    };
+    let stock = Stock { service, observed, policy };
+    stock.fill(&mut standing);
+    if let IntentState::Done(id) = standing.intent.clone() {
+        stock.add_associated(&mut standing, &id);
+    }
+    standing
+}
+
+struct Stock<'b> {
+    service: &'b Service,
+    observed: &'b Observed,
+    policy: &'b Policy,
+}
+
+impl Stock<'_> {
+    fn fill(&self, standing: &mut Standing<'_>) {
+        let marked = standing.rules.iter().any(|(_, proof)| *proof == Proof::Marked);
+        let fork = self.service.recorded.fork.is_some();
+        if let Some(record) = &self.service.recorded.record {
+            standing.basis = Basis::Record;
+            self.add_recorded(record, standing);
+        } else if marked {
+            standing.basis = Basis::Marks;
+            self.add_of_rules(standing, |address, rules| self.marked_verdict(address, rules));
+        } else if !standing.rules.is_empty() || (fork && self.service.recorded.finalizer) {
+            standing.basis = Basis::Adoption;
+            self.add_of_rules(standing, |address, _| self.adopted_verdict(address));
+        } else if self.service.recorded.finalizer {
+            self.add_published(standing);
+        }
+    }
+
+    fn add_recorded(&self, record: &record::Record, standing: &mut Standing<'_>) {
+        for recorded in &record.addresses {
+            let there = self.observed.addresses.get(&recorded.id).filter(|address| {
+                is_held(address) && address.allocated.as_ref() == Some(&recorded.allocated)
+            });
+            match there {
+                Some(_) => standing.addresses.push(Holding {
+                    id: recorded.id.clone(),
+                    allocated: recorded.allocated.clone(),
+                    ours: recorded.ours,
+                }),
+                None => _ = standing.gone.insert(recorded.id.clone()),
+            }
+        }
+    }
+
+    /// The addresses of its rules: the one in the status first, then by id.
+    fn add_of_rules(
+        &self,
+        standing: &mut Standing<'_>,
+        verdict: impl Fn(&PublicIpAddress, &[&LoadBalancerRule]) -> Option<Verdict>,
+    ) {
+        let mut ids: BTreeSet<&PublicIpId> =
+            standing.rules.iter().map(|(rule, _)| &rule.address).collect();
+        ids.extend(self.service.recorded.fork.iter().map(|fork| &fork.address));
+        let mut held: Vec<&PublicIpAddress> = ids
+            .into_iter()
+            .filter_map(|id| self.observed.addresses.get(id))
+            .filter(|address| is_held(address))
+            .collect();
+        held.sort_by_key(|address| (!self.is_published(address), address.id.clone()));
+        for address in held {
+            let rules: Vec<_> = standing.rules_on(&address.id).collect();
+            let verdict = verdict(address, &rules);
+            if verdict.is_none() {
+                standing.unproven.insert(address.id.clone());
+            }
+            standing.addresses.push(Holding {
+                id: address.id.clone(),
+                allocated: address.allocated.clone().unwrap_or_default(),
+                ours: verdict == Some(Verdict::Ours),
+            });
+        }
+    }
+
+    /// An address that only the status remembers: everything on it is gone.
+    fn add_published(&self, standing: &mut Standing<'_>) {
+        let published = self.service.recorded.ingress.iter().filter_map(|entry| {
+            let ip = entry.ip.as_deref()?.parse().ok()?;
+            self.observed.address_by_ip(ip)
+        });
+        for address in published.filter(|address| is_held(address) && !address.source_nat) {
+            standing.basis = Basis::Adoption;
+            let verdict = self.adopted_verdict(address);
+            if verdict.is_none() {
+                standing.unproven.insert(address.id.clone());
+            }
+            standing.addresses.push(Holding {
+                id: address.id.clone(),
+                allocated: address.allocated.clone().unwrap_or_default(),
+                ours: verdict == Some(Verdict::Ours),
+            });
+        }
+    }
+
+    fn add_associated(&self, standing: &mut Standing<'_>, id: &PublicIpId) {
+        let Some(address) = self.observed.allocated(id) else {
+            return;
+        };
+        standing.addresses.retain(|holding| &holding.id != id);
+        standing.addresses.insert(
+            0,
+            Holding {
+                id: id.clone(),
+                allocated: address.allocated.clone().unwrap_or_default(),
+                ours: true,
+            },
+        );
+    }
+
+    fn is_published(&self, address: &PublicIpAddress) -> bool {
+        let text = address.address.to_string();
+        self.service.recorded.ingress.iter().any(|entry| entry.ip.as_deref() == Some(&text))
+    }
+
+    /// The verdict that the descriptions give; a Service that lost its record never guesses.
+    fn marked_verdict(
+        &self,
+        address: &PublicIpAddress,
+        rules: &[&LoadBalancerRule],
+    ) -> Option<Verdict> {
+        let marks = rules.iter().filter_map(|rule| Mark::parse(rule.description.as_deref()?));
+        self.tag_verdict(address).or_else(|| marks.filter_map(|mark| mark.address).min())
+    }
+
+    /// Whose is an address that another controller left? `None`: it stays for want of proof.
+    fn adopted_verdict(&self, address: &PublicIpAddress) -> Option<Verdict> {
+        if let Some(verdict) = self.tag_verdict(address).or(self.service.recorded.verdict) {
+            return Some(verdict);
+        }
+        let asked = self.service.spec.as_ref().is_ok_and(|spec| spec.requested_address.is_some());
+        if asked || address.source_nat || address.static_nat.is_some() {
+            return Some(Verdict::User);
+        }
+        match self.policy.adopt_unrecorded_addresses {
+            AdoptUnrecorded::Release => Some(Verdict::Ours),
+            AdoptUnrecorded::Keep => None,
+            AdoptUnrecorded::Evidence => {
+                allocated_for(address, self.service).then_some(Verdict::Ours)
+            }
+        }
+    }
+
+    /// A tag with our uid proves the address ours; one with another uid or cluster proves that it
+    /// is not.
+    fn tag_verdict(&self, address: &PublicIpAddress) -> Option<Verdict> {
+        use crate::observe::ownership::TAG_CLUSTER;
+        let service = address.tags.get(TAG_SERVICE);
+        let cluster = address.tags.get(TAG_CLUSTER);
+        if service.is_none() && cluster.is_none() {
+            return None;
+        }
+        let same_service = service.is_none_or(|uid| uid == self.service.uid.as_str());
+        let same_cluster = cluster.is_none_or(|id| id == self.policy.cluster_id.as_str());
+        let proven = service.is_some() && same_service && same_cluster;
+        if proven {
+            Some(Verdict::Ours)
+        } else if same_service && same_cluster {
+            None
+        } else {
+            Some(Verdict::User)
+        }
+    }
+}
+
+/// In somebody's hands: a Releasing one still is, until its release succeeds.
+fn is_held(address: &PublicIpAddress) -> bool {
+    matches!(address.state, AddressState::Allocated | AddressState::Releasing)
+}
+
+/// Allocated between 2 minutes before and 10 minutes after the Service was created.
+fn allocated_for(address: &PublicIpAddress, service: &Service) -> bool {
+    let allocated = address.allocated.as_deref().and_then(parse_allocated);
+    let (Some(allocated), Some(created)) = (allocated, service.created) else {
+        return false;
+    };
+    let (from, to) = (created.checked_sub(2.minutes()), created.checked_add(10.minutes()));
+    from.is_ok_and(|from| from <= allocated) && to.is_ok_and(|to| allocated <= to)
+}
+
+/// Reads `allocated`, for example `2026-12-01T20:48:10+0000`.
+fn parse_allocated(text: &str) -> Option<Timestamp> {
+    Timestamp::strptime("%Y-%m-%dT%H:%M:%S%z", text).ok()
+}
+
+fn intent_state(
+    service: &Service,
+    desired: &Desired,
+    observed: &Observed,
+    now: Timestamp,
+) -> IntentState {
+    let Some(intent) = service.recorded.intent.clone() else {
+        return IntentState::None;
+    };
+    if desired.learned.refused_jobs.contains(&intent.job) {
+        return IntentState::Over { leftover: None };
+    }
+    let age = now.duration_since(intent.at);
+    match observed.job(&intent.job) {
+        AssociateJob::Pending => IntentState::Open(intent),
+        AssociateJob::Succeeded(id) => IntentState::Done(id),
+        AssociateJob::Failed(address) => IntentState::Over {
+            leftover: address.filter(|id| {
+                let found = observed.addresses.get(id);
+                found.is_some_and(|found| found.state == AddressState::Allocating)
+            }),
+        },
+        AssociateJob::Unknown if age.as_hours() >= JOB_MEMORY_HOURS => IntentState::Lost(intent),
+        AssociateJob::Unknown if age.as_mins() >= REQUEST_MAY_RUN_MINUTES => {
+            IntentState::Over { leftover: None }
+        }
+        AssociateJob::Unknown => IntentState::Open(intent),
+    }
+}

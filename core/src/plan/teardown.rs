@@ -1,0 +1,120 @@
+//! The plan of a Service that wants no load balancer any more: in deletion, of another type, or of
+//! another class after it was ours.
+
+use crate::model::service::{Lifecycle, Service};
+use crate::plan::Planned;
+use crate::plan::action::{Action, AddressDraft, Edit, FinalizerChange, PlannedPatch, Ref};
+use crate::plan::builder::After;
+use crate::plan::draft::Draft;
+use crate::plan::planner::Planner;
+use crate::plan::reason::Reason;
+use crate::plan::report::Note;
+use crate::plan::service_patch::{self, PlannedRecord};
+use crate::plan::standing::{Basis, IntentState, Standing};
+use crate::plan::writes::{self, existing_openings};
+use crate::plan::{public_ip, release};
+
+/// Plans the removal of everything that is the Service's.
+pub(super) fn plan<'a>(
+    planner: &Planner<'a>,
+    service: &Service,
+    standing: &Standing<'a>,
+) -> Planned {
+    let mut draft = Draft::new(planner, service, standing);
+    if standing.is_blank() && !service.recorded.finalizer && standing.rules.is_empty() {
+        return Planned::nothing(service.key.clone());
+    }
+    let reason = match service.lifecycle {
+        Lifecycle::Deleting => Reason::ServiceDeleted,
+        Lifecycle::OtherType | Lifecycle::OtherClass | Lifecycle::Wanted => Reason::TypeChanged,
+    };
+    let mut through = After::new();
+    for holding in &standing.addresses {
+        through.extend(release::leave_address(&mut draft, holding, &After::new(), &reason));
+    }
+    through.extend(settle_intent(&mut draft));
+    if may_finish(&mut draft) {
+        // The finalizer of a Service with a class is the other controller's by now.
+        let finalizer =
+            (service.lifecycle != Lifecycle::OtherClass).then_some(FinalizerChange::Remove);
+        let patch = service_patch::farewell(service, finalizer);
+        writes::add(&mut draft, "service/finish", patch, &through, Reason::NothingLeft);
+    }
+    keep_proof(&mut draft);
+    draft.finish()
+}
+
+/// What an unfinished associate left is released by id.
+fn settle_intent(draft: &mut Draft<'_, '_>) -> After {
+    match draft.standing.intent.clone() {
+        IntentState::Over { leftover: Some(id) } => {
+            After::from([writes::release_leftover(draft, &id)])
+        }
+        IntentState::Lost(intent) => {
+            draft.note(Note::AssociateLost { job: intent.job });
+            After::new()
+        }
+        IntentState::Open(intent) => {
+            draft.note(Note::AssociateRunning { job: intent.job });
+            After::new()
+        }
+        IntentState::Over { leftover: None } | IntentState::Done(_) | IntentState::None => {
+            After::new()
+        }
+    }
+}
+
+/// The finalizer stays while an associate may be running, and until the verdict on a shared
+/// address was handed to a Service that goes on using it.
+fn may_finish(draft: &mut Draft<'_, '_>) -> bool {
+    if matches!(draft.standing.intent, IntentState::Open(_)) {
+        return false;
+    }
+    let ours = draft.standing.addresses.iter().filter(|holding| holding.ours);
+    for holding in ours {
+        let Some(other) = release::other_user(draft.planner, draft.service, &holding.id) else {
+            continue;
+        };
+        let handed = draft
+            .planner
+            .standing(&other.key)
+            .and_then(|standing| standing.holding(&holding.id))
+            .is_some_and(|theirs| theirs.ours);
+        if !handed {
+            let note = Note::VerdictNotHandedOver {
+                address: holding.id.clone(),
+                service: other.key.clone(),
+            };
+            draft.note(note);
+            return false;
+        }
+    }
+    true
+}
+
+/// What proves the Service's addresses goes with its rules, where there is no record: it is
+/// recorded before they go.
+fn keep_proof(draft: &mut Draft<'_, '_>) {
+    let unrecorded = matches!(draft.standing.basis, Basis::Marks | Basis::Adoption);
+    if !unrecorded || !draft.keeps_records() || !draft.builder.touches_cloud() {
+        return;
+    }
+    let record = proof(draft);
+    let patch = PlannedPatch { record: Edit::Set(record), ..service_patch::empty(draft.service) };
+    let reason = Reason::RecordBeforeUse;
+    draft.builder.begin_with("service/record", Action::PatchService(patch), reason);
+}
+
+fn proof(draft: &Draft<'_, '_>) -> PlannedRecord {
+    let observed = draft.planner.observed;
+    let addresses = draft.standing.addresses.iter().filter_map(|holding| {
+        let found = observed.addresses.get(&holding.id)?;
+        let address = Ref::Existing(public_ip::resolved(found));
+        Some(AddressDraft { address, ours: holding.ours })
+    });
+    let mut record = service_patch::record_of(addresses.collect());
+    for holding in &draft.standing.addresses {
+        record.openings.extend(existing_openings(draft, holding).into_iter().map(|(_, o)| o));
+    }
+    record
+}

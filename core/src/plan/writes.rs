@@ -1,0 +1,366 @@
+//! The writes on a Service around the steps of its plan.
+//!
+//! Before anything uses an address: the finalizer, the verdict, and a record of the address and of
+//! the openings to come, without the digests of members that are about to change. At the end: the
+//! status, and the record of what is there then.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::ids::{LoadBalancerRuleId, NetworkAclItemId, PublicIpId};
+use crate::model::record::{MemberDigest, Opening};
+use crate::model::service::{LoadBalancerSpec, Port};
+use crate::observe::Network;
+use crate::plan::action::{
+    Action, AddressDraft, AssociateIpAddress, DisassociateIpAddress, Edit, MemberDraft, Placement,
+    PlannedPatch, Ref, ResolvedAddress,
+};
+use crate::plan::builder::After;
+use crate::plan::draft::Draft;
+use crate::plan::firewall_rule;
+use crate::plan::public_ip::{self, Target};
+use crate::plan::reason::{Disruption, Reason};
+use crate::plan::report::Note;
+use crate::plan::serve::PortWork;
+use crate::plan::service_patch::{self, PlannedRecord};
+use crate::plan::standing::{Basis, Holding, IntentState};
+
+/// The rules that serve the ports.
+pub(super) type Rules = BTreeMap<Port, Ref<LoadBalancerRuleId>>;
+
+/// The address to serve on, and the steps after which it may be used.
+#[derive(Debug)]
+pub(super) struct Address {
+    /// As rules refer to it.
+    pub(super) id: Ref<PublicIpId>,
+    /// As records refer to it.
+    pub(super) resolved: Ref<ResolvedAddress>,
+    /// The steps after which it may be used.
+    pub(super) ready: After,
+}
+
+/// What the writes of one plan are made from.
+#[derive(Debug)]
+pub(super) struct Writes<'s> {
+    /// What the Service asks for.
+    pub(super) spec: &'s LoadBalancerSpec,
+    /// Where it is served.
+    pub(super) target: &'s Target,
+    /// The network of its rules.
+    pub(super) network: &'s Network,
+    /// Its ports.
+    pub(super) works: &'s [PortWork<'s>],
+    /// Ports that are on their way out.
+    pub(super) stale: &'s BTreeSet<Port>,
+}
+
+impl Writes<'_> {
+    /// Plans how the address is had: nothing to do, or intent, associate and record.
+    pub(super) fn obtain_address(&self, draft: &mut Draft<'_, '_>) -> Address {
+        match self.target {
+            Target::Held { address, ours: _ } => Address {
+                id: Ref::Existing(address.id.clone()),
+                resolved: Ref::Existing(address.clone()),
+                ready: After::new(),
+            },
+            Target::New(request) => self.associate(draft, *request),
+        }
+    }
+
+    /// Plans the write at the end of serving. Gives the steps after which the Service is served
+    /// where its status says.
+    pub(super) fn publish(
+        &self,
+        draft: &mut Draft<'_, '_>,
+        address: &Address,
+        rules: &Rules,
+        served: bool,
+    ) -> After {
+        let wanted = service_patch::ingress(self.spec, address.resolved.clone());
+        let published = service_patch::is_published(draft.service, &wanted);
+        let record = self.record_after(draft, address, rules);
+        let patch = PlannedPatch {
+            ingress: (served && !published).then_some(wanted),
+            record: self.record_change(draft, address, record),
+            ..self.first_write(draft)
+        };
+        let reason = match (&patch.ingress, draft.standing.basis) {
+            (_, Basis::Adoption) => Reason::Adopted,
+            (Some(_), _) => Reason::StatusDiffers,
+            (None, _) => Reason::RecordDiffers,
+        };
+        let after = draft.builder.all();
+        match add(draft, "service/status", patch, &after, reason) {
+            Some(step) => After::from([step]),
+            None => after,
+        }
+    }
+
+    /// Plans the last write after an old address was left.
+    pub(super) fn forget(
+        &self,
+        draft: &mut Draft<'_, '_>,
+        address: &Address,
+        rules: &Rules,
+        left: &After,
+    ) {
+        let mut record = self.record_after(draft, address, rules);
+        record.addresses.truncate(1);
+        record.openings = self.openings_of_works().collect();
+        let patch =
+            PlannedPatch { record: Edit::Set(record), ..service_patch::empty(draft.service) };
+        add(draft, "service/finish", patch, left, Reason::AddressReplaced);
+    }
+
+    /// Puts the write that everything else relies on before all other steps.
+    pub(super) fn begin(&self, draft: &mut Draft<'_, '_>, address: &Address) {
+        if self.target.held().is_none() || !draft.builder.touches_cloud() {
+            return;
+        }
+        let record = self.record_before(draft, address);
+        let patch = PlannedPatch {
+            finalizer: service_patch::finalizer(draft.service),
+            record: service_patch::record(draft.service, &record),
+            ..self.identity(draft)
+        };
+        let patch = without_records(draft, patch);
+        if service_patch::is_empty(&patch) {
+            return;
+        }
+        let reason = match draft.standing.basis {
+            Basis::Adoption => Reason::Adopted,
+            Basis::Record | Basis::Marks | Basis::Nothing => Reason::RecordBeforeUse,
+        };
+        draft.builder.begin_with("service/record", Action::PatchService(patch), reason);
+    }
+
+    fn associate(&self, draft: &mut Draft<'_, '_>, request: Option<std::net::Ipv4Addr>) -> Address {
+        let mut after = After::new();
+        match &draft.standing.intent {
+            IntentState::Over { leftover: Some(id) } => {
+                after.insert(release_leftover(draft, &id.clone()));
+            }
+            IntentState::Lost(intent) => {
+                let job = intent.job.clone();
+                draft.note(Note::AssociateLost { job });
+            }
+            IntentState::Over { leftover: None }
+            | IntentState::None
+            | IntentState::Open(_)
+            | IntentState::Done(_) => {}
+        }
+        let intent = service_patch::intent(draft.service, draft.planner.now);
+        let patch = PlannedPatch {
+            finalizer: service_patch::finalizer(draft.service),
+            intent: Edit::Set(intent.clone()),
+            ..service_patch::empty(draft.service)
+        };
+        after.extend(add(draft, "service/intent", patch, &after, Reason::IntentBeforeAddress));
+        let placement = match &self.network.vpc {
+            Some(vpc) => Placement::Vpc(vpc.clone()),
+            None => Placement::Network(self.network.id.clone()),
+        };
+        let action = AssociateIpAddress {
+            placement,
+            address: request,
+            project: draft.planner.policy.project.clone(),
+            expires: service_patch::expiry(&intent),
+            job: intent.job,
+        };
+        let reason = match request {
+            Some(address) => Reason::AddressRequested { address },
+            None => Reason::AddressMissing,
+        };
+        let (step, id, resolved) = draft.builder.associate(action, &after, reason);
+        let mut address = Address { id, resolved, ready: After::from([step]) };
+        let record = self.record_before(draft, &address);
+        let patch = PlannedPatch {
+            verdict: service_patch::verdict(draft.service, true),
+            intent: Edit::Remove,
+            record: Edit::Set(record),
+            ..service_patch::empty(draft.service)
+        };
+        let ready = address.ready.clone();
+        if let Some(step) = add(draft, "service/record", patch, &ready, Reason::RecordBeforeUse) {
+            address.ready = After::from([step]);
+        }
+        address
+    }
+
+    /// In a plan that does not touch CloudStack the last write is also the first.
+    fn first_write(&self, draft: &Draft<'_, '_>) -> PlannedPatch {
+        if self.target.held().is_none() || draft.builder.touches_cloud() {
+            return service_patch::empty(draft.service);
+        }
+        PlannedPatch { finalizer: service_patch::finalizer(draft.service), ..self.identity(draft) }
+    }
+
+    /// The verdict, and the end of an intent that is answered.
+    fn identity(&self, draft: &Draft<'_, '_>) -> PlannedPatch {
+        let ours = matches!(self.target, Target::Held { address: _, ours: true } | Target::New(_));
+        let answered = !matches!(draft.standing.intent, IntentState::None | IntentState::Open(_));
+        PlannedPatch {
+            verdict: service_patch::verdict(draft.service, ours),
+            intent: if answered { Edit::Remove } else { Edit::Keep },
+            ..service_patch::empty(draft.service)
+        }
+    }
+
+    /// The record at the end, if it differs from what the plan has written by then.
+    fn record_change(
+        &self,
+        draft: &Draft<'_, '_>,
+        address: &Address,
+        record: PlannedRecord,
+    ) -> Edit<PlannedRecord> {
+        let new = self.target.held().is_none();
+        if !new && !draft.builder.touches_cloud() {
+            return service_patch::record(draft.service, &record);
+        }
+        let before = self.record_before(draft, address);
+        if before == record { Edit::Keep } else { Edit::Set(record) }
+    }
+
+    fn record_before(&self, draft: &Draft<'_, '_>, address: &Address) -> PlannedRecord {
+        let mut openings: BTreeSet<Opening> = self.openings_of_works().collect();
+        for work in self.works {
+            openings.extend(work.firewall.openings_before(work.port()));
+        }
+        for holding in &draft.standing.addresses {
+            openings.extend(existing_openings(draft, holding).into_iter().map(|(_, o)| o));
+        }
+        let recorded = draft.service.recorded.record.iter().flat_map(|record| &record.members);
+        let kept = recorded.filter_map(|(port, member)| {
+            let work = self.works.iter().find(|work| work.port() == *port)?;
+            let rule = work.served.rule.filter(|rule| is_of(member, rule))?;
+            let rule = Ref::Existing(rule.id.clone());
+            let draft = MemberDraft { rule, digest: member.digest.clone() };
+            work.keeps_digest().then_some((*port, draft))
+        });
+        PlannedRecord {
+            openings,
+            acl: self.acl_items(draft, |_| true),
+            members: kept.collect(),
+            ..self.record_base(draft, address)
+        }
+    }
+
+    fn record_after(
+        &self,
+        draft: &Draft<'_, '_>,
+        address: &Address,
+        rules: &Rules,
+    ) -> PlannedRecord {
+        let mut openings: BTreeSet<Opening> = self.openings_of_works().collect();
+        for holding in &draft.standing.addresses {
+            let current = self.target.held().is_some_and(|held| held.id == holding.id);
+            for (port, opening) in existing_openings(draft, holding) {
+                let compared = self.works.iter().any(|work| work.port() == port);
+                if !current || !(compared || self.stale.contains(&port)) {
+                    openings.insert(opening);
+                }
+            }
+        }
+        let members = self.works.iter().filter_map(|work| {
+            let rule = rules.get(&work.port())?.clone();
+            Some((work.port(), MemberDraft { rule, digest: work.members.digest.clone() }))
+        });
+        PlannedRecord {
+            openings,
+            acl: self.acl_items(draft, |port| !self.stale.contains(port)),
+            members: members.collect(),
+            ..self.record_base(draft, address)
+        }
+    }
+
+    fn record_base(&self, draft: &Draft<'_, '_>, address: &Address) -> PlannedRecord {
+        let ours = matches!(self.target, Target::Held { address: _, ours: true } | Target::New(_));
+        let mut addresses = vec![AddressDraft { address: address.resolved.clone(), ours }];
+        for holding in public_ip::replaced(draft.standing, self.target) {
+            let Some(found) = draft.planner.observed.addresses.get(&holding.id) else {
+                continue;
+            };
+            let address = Ref::Existing(public_ip::resolved(found));
+            addresses.push(AddressDraft { address, ours: holding.ours });
+        }
+        let mut record = service_patch::record_of(addresses);
+        let recorded = draft.service.recorded.record.as_ref().and_then(|record| record.firewall);
+        let vpc = self.network.vpc.as_ref();
+        let tried = &draft.planner.desired.learned.vpcs_without_firewall;
+        let refused = vpc.is_some_and(|vpc| tried.contains(vpc));
+        record.firewall = if refused { Some(false) } else { recorded };
+        record
+    }
+
+    fn openings_of_works(&self) -> impl Iterator<Item = Opening> {
+        self.works.iter().flat_map(|work| work.firewall.openings_after(work.port()))
+    }
+
+    /// Adopted items: those recorded that are still there, and those adopted now.
+    fn acl_items(
+        &self,
+        draft: &Draft<'_, '_>,
+        wanted: impl Fn(&Port) -> bool,
+    ) -> BTreeSet<NetworkAclItemId> {
+        let observed = draft.planner.observed;
+        let ports = || self.works.iter().map(PortWork::port).chain(self.stale.iter().copied());
+        let recorded = draft.service.recorded.record.iter().flat_map(|record| &record.acl);
+        let still_there = recorded.filter(|id| match observed.acl_item(id) {
+            Some(item) => ports().filter(&wanted).any(|port| item.opens_exactly(port)),
+            None => !observed.sees_acl_items(),
+        });
+        let adopted = self.works.iter().filter_map(|work| work.acl_change.adopted.as_ref());
+        still_there.chain(adopted).cloned().collect()
+    }
+}
+
+/// Openings of ours that are there now, on ports that are or were ours.
+pub(super) fn existing_openings(draft: &Draft<'_, '_>, holding: &Holding) -> Vec<(Port, Opening)> {
+    let mut openings = Vec::new();
+    for port in draft.known_ports(&holding.id) {
+        let (own, _) = firewall_rule::own_and_foreign(
+            draft.planner.observed,
+            draft.service,
+            draft.standing.basis,
+            Some(holding),
+            &holding.id,
+            port,
+        );
+        openings.extend(own.into_iter().map(|rule| (port, Opening::new(port, &rule.cidrs))));
+    }
+    openings
+}
+
+fn is_of(member: &MemberDigest, rule: &crate::observe::LoadBalancerRule) -> bool {
+    member.rule == rule.id.short()
+}
+
+/// Releases an address that a failed associate left half-made.
+pub(super) fn release_leftover(draft: &mut Draft<'_, '_>, id: &PublicIpId) -> crate::plan::StepId {
+    let action = Action::DisassociateIpAddress(DisassociateIpAddress { address: id.clone() });
+    let reason = Reason::AssociateUnfinished;
+    draft.builder.add("address/leftover", action, &After::new(), reason, Disruption::None)
+}
+
+/// Adds a write, unless it changes nothing.
+pub(super) fn add(
+    draft: &mut Draft<'_, '_>,
+    name: &str,
+    patch: PlannedPatch,
+    after: &After,
+    reason: Reason,
+) -> Option<crate::plan::StepId> {
+    let patch = without_records(draft, patch);
+    if service_patch::is_empty(&patch) {
+        return None;
+    }
+    let action = Action::PatchService(patch);
+    Some(draft.builder.add(name, action, after, reason, Disruption::None))
+}
+
+/// Where no records are kept, only the finalizer and the status are written.
+fn without_records(draft: &Draft<'_, '_>, patch: PlannedPatch) -> PlannedPatch {
+    if draft.keeps_records() {
+        return patch;
+    }
+    PlannedPatch { verdict: Edit::Keep, intent: Edit::Keep, record: Edit::Keep, ..patch }
+}

@@ -1,0 +1,7 @@
+//! What people and programs see of plans. [`document`] turns plans into one structure; [`human`]
+//! prints that structure, and its JSON form is the structure itself.
+
+mod arguments;
+mod detail;
+pub mod document;
+pub mod human;
