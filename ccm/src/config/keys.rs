@@ -177,26 +177,12 @@ pub fn markdown() -> String {
          | Key | Environment | Flag | Value | Default | What it does |\n|---|---|---|---|---|---|\n",
     );
     for setting in Setting::ALL {
-        let Spec {
-            key,
-            cs,
-            env,
-            flag,
-            value,
-            default,
-            doc,
-        } = setting.spec();
+        let Spec { key, cs, env, flag, value, default, doc } = setting.spec();
         let also = cs.map_or_else(String::new, |cs| format!(", `{cs}`"));
-        let flag = if flag {
-            format!("`--{key}`")
-        } else {
-            "none".to_owned()
-        };
+        let flag = if flag { format!("`--{key}`") } else { "none".to_owned() };
         // Writing to a String can't fail.
-        let _ = writeln!(
-            text,
-            "| `{key}`{also} | `{env}` | {flag} | {value} | {default} | {doc} |"
-        );
+        let _ =
+            writeln!(text, "| `{key}`{also} | `{env}` | {flag} | {value} | {default} | {doc} |");
     }
     text.push_str(
         "\nA boolean is `true`, `yes`, `on` or `1`, or `false`, `no`, `off` or `0`. A duration is a number with a \
