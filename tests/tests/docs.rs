@@ -6,9 +6,7 @@ use std::fs;
 use std::path::Path;
 
 fn compare(name: &str, generated: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../deploy/docs")
-        .join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/docs").join(name);
     if std::env::var_os("UPDATE_DOCS").is_some() {
         let written = fs::write(&path, generated);
         assert!(written.is_ok(), "{}: {written:?}", path.display());

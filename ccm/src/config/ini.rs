@@ -52,17 +52,10 @@ pub(super) fn parse(text: &str) -> File {
                 section.clone_from(&name);
                 file.sections.push((name, line));
             }
-            Ok(Line::Key(key, value)) => file.entries.push(Entry {
-                section: section.clone(),
-                key,
-                value,
-                line,
-            }),
-            Err(why) => file.bad.push(BadLine {
-                section: section.clone(),
-                line,
-                why,
-            }),
+            Ok(Line::Key(key, value)) => {
+                file.entries.push(Entry { section: section.clone(), key, value, line });
+            }
+            Err(why) => file.bad.push(BadLine { section: section.clone(), line, why }),
         }
     }
     file
@@ -79,9 +72,7 @@ fn parse_line(line: &str) -> Result<Line, &'static str> {
         return Ok(Line::Empty);
     }
     if let Some(rest) = line.strip_prefix('[') {
-        let (name, after) = rest
-            .split_once(']')
-            .ok_or("a section has no closing bracket")?;
+        let (name, after) = rest.split_once(']').ok_or("a section has no closing bracket")?;
         let after = after.trim_start();
         if !after.is_empty() && !after.starts_with([';', '#']) {
             return Err("something follows a section on its line");
@@ -166,20 +157,12 @@ mod tests {
     fn sections_comments_and_lines_are_kept_apart() {
         let text = "\u{feff}; first\r\n[ Global ] # here\r\nKey=v\r\n\r\n# more\r\nflag\r\nflag2 ; on\r\n[b]\nk = 1";
         let file = parse(text);
-        assert_eq!(
-            file.sections,
-            [("Global".to_owned(), 2), ("b".to_owned(), 8)]
-        );
+        assert_eq!(file.sections, [("Global".to_owned(), 2), ("b".to_owned(), 8)]);
         let read: Vec<_> = file
             .entries
             .iter()
             .map(|entry| {
-                (
-                    entry.section.as_str(),
-                    entry.key.as_str(),
-                    entry.value.as_deref(),
-                    entry.line,
-                )
+                (entry.section.as_str(), entry.key.as_str(), entry.value.as_deref(), entry.line)
             })
             .collect();
         assert_eq!(

@@ -129,7 +129,10 @@ impl Setting {
 
     /// The setting whose key is most like `key`.
     pub(super) fn nearest(key: &str) -> Option<Self> {
-        let keys = Self::ALL.iter().map(|setting| setting.spec().key);
+        let keys = Self::ALL
+            .iter()
+            .map(|setting| setting.spec())
+            .flat_map(|spec| [spec.key].into_iter().chain(spec.cs));
         nearest(key, keys).and_then(Self::of_key)
     }
 }
@@ -174,26 +177,12 @@ pub fn markdown() -> String {
          | Key | Environment | Flag | Value | Default | What it does |\n|---|---|---|---|---|---|\n",
     );
     for setting in Setting::ALL {
-        let Spec {
-            key,
-            cs,
-            env,
-            flag,
-            value,
-            default,
-            doc,
-        } = setting.spec();
+        let Spec { key, cs, env, flag, value, default, doc } = setting.spec();
         let also = cs.map_or_else(String::new, |cs| format!(", `{cs}`"));
-        let flag = if flag {
-            format!("`--{key}`")
-        } else {
-            "none".to_owned()
-        };
+        let flag = if flag { format!("`--{key}`") } else { "none".to_owned() };
         // Writing to a String can't fail.
-        let _ = writeln!(
-            text,
-            "| `{key}`{also} | `{env}` | {flag} | {value} | {default} | {doc} |"
-        );
+        let _ =
+            writeln!(text, "| `{key}`{also} | `{env}` | {flag} | {value} | {default} | {doc} |");
     }
     text.push_str(
         "\nA boolean is `true`, `yes`, `on` or `1`, or `false`, `no`, `off` or `0`. A duration is a number with a \
@@ -219,10 +208,12 @@ mod tests {
             assert_eq!(spec.flag, !setting.is_secret(), "{setting}");
             assert_eq!(Setting::of_key(spec.key), Some(*setting));
             assert!(!is_cs_only(spec.key));
+            assert_eq!(Setting::nearest(spec.key), Some(*setting));
         }
         let count = names.len();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count);
+        assert_eq!(Setting::nearest("endpont"), Some(Setting::ApiUrl));
     }
 }

@@ -117,11 +117,7 @@ pub struct Effective {
 
 impl fmt::Display for Effective {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            setting,
-            value,
-            origin,
-        } = self;
+        let Self { setting, value, origin } = self;
         write!(f, "{setting} = {value} ({origin})")
     }
 }
@@ -139,15 +135,9 @@ impl Config {
         let Some(path) = path else {
             return Self::read("", env, overrides);
         };
-        let named = |errors| ConfigErrors {
-            path: Some(path.to_owned()),
-            errors,
-        };
+        let named = |errors| ConfigErrors { path: Some(path.to_owned()), errors };
         let text = fs::read_to_string(path).map_err(|cause| {
-            named(vec![ConfigError::Unreadable {
-                path: path.to_owned(),
-                cause,
-            }])
+            named(vec![ConfigError::Unreadable { path: path.to_owned(), cause }])
         })?;
         Self::read(&text, env, overrides).map_err(|ConfigErrors { path: _, errors }| named(errors))
     }
@@ -222,12 +212,7 @@ fn read(sources: &mut Sources) -> Option<Config> {
         duration(text, seconds(1), seconds(600), "1s to 10m")
     });
     let connect = sources.optional(Setting::ConnectTimeout, |text| {
-        duration(
-            text,
-            Duration::from_millis(100),
-            seconds(120),
-            "100ms to 2m",
-        )
+        duration(text, Duration::from_millis(100), seconds(120), "100ms to 2m")
     });
     let job = sources.optional(Setting::JobTimeout, |text| {
         duration(text, seconds(10), seconds(86_400), "10s to 24h")
@@ -247,16 +232,11 @@ fn read(sources: &mut Sources) -> Option<Config> {
     };
     let api_url = api_url?;
     if !api_url.is_https() && !api_url.is_loopback() {
-        sources.warn(Warning::PlainHttp {
-            host: api_url.host().to_owned(),
-        });
+        sources.warn(Warning::PlainHttp { host: api_url.host().to_owned() });
     }
     Some(Config {
         api_url,
-        credentials: Credentials {
-            api_key: api_key?,
-            secret_key: secret_key?,
-        },
+        credentials: Credentials { api_key: api_key?, secret_key: secret_key? },
         project,
         zone,
         region,
@@ -290,9 +270,10 @@ fn boolean(text: &str) -> Result<bool, String> {
 fn cluster_id(text: &str) -> Result<ClusterId, String> {
     match ClusterId::parse(text) {
         Ok(id) if text.len() <= 63 => Ok(id),
-        Ok(_) | Err(_) => Err(
-            "which is no cluster id; write 1 to 63 printable characters without blanks".to_owned(),
-        ),
+        Ok(_) | Err(_) => {
+            Err("which is no cluster id; write 1 to 63 printable characters without blanks"
+                .to_owned())
+        }
     }
 }
 
@@ -300,9 +281,7 @@ fn duration(text: &str, least: Duration, most: Duration, range: &str) -> Result<
     match values::duration(text) {
         Some(duration) if (least..=most).contains(&duration) => Ok(duration),
         Some(_) => Err(format!("which is not within {range}")),
-        None => Err(format!(
-            "which is no duration; write for example `30s`, within {range}"
-        )),
+        None => Err(format!("which is no duration; write for example `30s`, within {range}")),
     }
 }
 

@@ -87,22 +87,14 @@ impl Sources {
         if setting.is_secret() {
             self.secrets.push(text.to_owned());
         }
-        self.set.insert(
-            setting,
-            Set {
-                text: text.to_owned(),
-                origin,
-            },
-        );
+        self.set.insert(setting, Set { text: text.to_owned(), origin });
     }
 
     /// Settings stand in `[Global]`, or in `[cloudstack]`: then other sections are other accounts of
     /// the `cs` tool.
     fn file(&mut self, file: &ini::File) {
         let has = |name: &str| {
-            file.sections
-                .iter()
-                .any(|(section, _)| section.eq_ignore_ascii_case(name))
+            file.sections.iter().any(|(section, _)| section.eq_ignore_ascii_case(name))
         };
         let (global, cs) = (has("Global"), has("cloudstack"));
         if global && cs {
@@ -122,10 +114,7 @@ impl Sources {
         }
         for bad in &file.bad {
             if is_ours(&bad.section) || !of_cs_tool {
-                self.mistake(ConfigError::BadLine {
-                    line: bad.line,
-                    why: bad.why,
-                });
+                self.mistake(ConfigError::BadLine { line: bad.line, why: bad.why });
             }
         }
         if let Some(entry) = file.entries.iter().find(|entry| entry.section.is_empty()) {
@@ -141,12 +130,7 @@ impl Sources {
     }
 
     fn entry(&mut self, entry: &Entry, cs_only: &mut Vec<String>) {
-        let Entry {
-            section: _,
-            key,
-            value,
-            line,
-        } = entry;
+        let Entry { section: _, key, value, line } = entry;
         let line = *line;
         match Setting::of_key(key) {
             Some(setting) => {
@@ -157,24 +141,18 @@ impl Sources {
                 match value {
                     Some(value) => self.set(setting, value, Origin::File(line)),
                     None if is_boolean => self.set(setting, "true", Origin::File(line)),
-                    None => self.mistake(ConfigError::BadLine {
-                        line,
-                        why: "expected `key = value`",
-                    }),
+                    None => {
+                        self.mistake(ConfigError::BadLine { line, why: "expected `key = value`" });
+                    }
                 }
             }
             None if is_cs_only(key) => cs_only.push(key.clone()),
-            None if value.is_none() => self.mistake(ConfigError::BadLine {
-                line,
-                why: "expected `key = value`",
-            }),
+            None if value.is_none() => {
+                self.mistake(ConfigError::BadLine { line, why: "expected `key = value`" });
+            }
             None => {
                 if let Some(nearest) = Setting::nearest(key) {
-                    self.mistake(ConfigError::UnknownKey {
-                        line,
-                        key: shown_name(key),
-                        nearest,
-                    });
+                    self.mistake(ConfigError::UnknownKey { line, key: shown_name(key), nearest });
                 }
             }
         }
@@ -249,8 +227,7 @@ impl Sources {
 
     /// The mistakes, those in the file first and by line, and the warnings.
     pub(super) fn finish(mut self) -> (Vec<ConfigError>, Vec<Warning>) {
-        self.errors
-            .sort_by_key(|error| error.line().unwrap_or(usize::MAX));
+        self.errors.sort_by_key(|error| error.line().unwrap_or(usize::MAX));
         (self.errors, self.warnings)
     }
 
@@ -272,9 +249,5 @@ impl Sources {
 
 /// A key or section in quotes. A long one is no name but, it may be, a secret on a line of its own.
 fn shown_name(name: &str) -> String {
-    if name.len() <= 40 {
-        format!("{name:?}")
-    } else {
-        format!("of {} characters", name.len())
-    }
+    if name.len() <= 40 { format!("{name:?}") } else { format!("of {} characters", name.len()) }
 }

@@ -12,10 +12,7 @@ secret-key = the-secret-key
 ";
 
 fn env(variables: &[(&str, &str)]) -> BTreeMap<String, String> {
-    variables
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-        .collect()
+    variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
 fn read(text: &str) -> Result<(Config, Vec<Warning>), ConfigErrors> {
@@ -41,10 +38,7 @@ fn the_file_of_the_go_controller_is_read() {
          project-id = 5c8b\nzone = zone 1\nregion =\nssl-no-verify = false\n",
     );
     assert!(warnings.is_empty());
-    assert_eq!(
-        config.api_url.as_str(),
-        "https://cloud.example.com/client/api"
-    );
+    assert_eq!(config.api_url.as_str(), "https://cloud.example.com/client/api");
     assert_eq!(config.credentials.api_key(), "k");
     assert_eq!(config.project.as_ref().map(ProjectId::as_str), Some("5c8b"));
     assert_eq!(config.zone.as_deref(), Some("zone 1"));
@@ -132,10 +126,7 @@ fn a_flag_wins_over_the_environment_and_that_over_the_file() {
 #[test]
 fn the_environment_alone_suffices() {
     let variables = env(&[
-        (
-            "CLOUDSTACK_ENDPOINT",
-            "https://cloud.example.com/client/api",
-        ),
+        ("CLOUDSTACK_ENDPOINT", "https://cloud.example.com/client/api"),
         ("CLOUDSTACK_KEY", "k"),
         ("CLOUDSTACK_SECRET", "s"),
         ("CLOUDSTACK_REGION", "exoscale"),
@@ -160,13 +151,9 @@ fn c007_all_mistakes_are_told_in_one_message_without_secrets() {
 #[test]
 fn c007_a_missing_file_is_named() {
     let path = Path::new("/etc/nowhere/cloud-config");
-    let told = Config::load(Some(path), &BTreeMap::new(), &Overrides::default())
-        .unwrap_err()
-        .to_string();
-    assert!(
-        told.contains("can't read /etc/nowhere/cloud-config"),
-        "{told}"
-    );
+    let told =
+        Config::load(Some(path), &BTreeMap::new(), &Overrides::default()).unwrap_err().to_string();
+    assert!(told.contains("can't read /etc/nowhere/cloud-config"), "{told}");
     assert!(told.contains("--cloud-config"), "{told}");
 }
 
@@ -211,18 +198,12 @@ fn a_secret_in_the_wrong_place_is_not_shown() {
         let told = refusal(&text);
         let debug = format!("{:?}", read(&text).unwrap_err());
         for shown in [told, debug] {
-            assert!(
-                !shown.contains(&secret) && !shown.contains("the-secret-key"),
-                "{shown}"
-            );
+            assert!(!shown.contains(&secret) && !shown.contains("the-secret-key"), "{shown}");
         }
     }
     let (config, _) = good(GOOD);
     let debug = format!("{config:?}");
-    assert!(
-        !debug.contains("the-api-key") && !debug.contains("the-secret-key"),
-        "{debug}"
-    );
+    assert!(!debug.contains("the-api-key") && !debug.contains("the-secret-key"), "{debug}");
 }
 
 #[test]
@@ -237,10 +218,7 @@ fn risky_settings_work_with_a_warning() {
     assert!(plain("127.0.0.1").is_empty());
     let (config, warnings) = with("zone = a\nzone = b").unwrap();
     assert_eq!(config.zone.as_deref(), Some("b"));
-    assert_eq!(
-        warnings[0].to_string(),
-        "zone is set more than once; line 7 counts"
-    );
+    assert_eq!(warnings[0].to_string(), "zone is set more than once; line 7 counts");
     assert!(with("ssl-no-verify = on\nca-file = /ca.pem").is_err());
 }
 

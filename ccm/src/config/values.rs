@@ -30,18 +30,13 @@ impl ApiUrl {
         if text.contains(['?', '#']) {
             return Err("it has a query or fragment");
         }
-        let (authority, _) = rest
-            .split_once('/')
-            .ok_or("it has no path, which is usually `/client/api`")?;
+        let (authority, _) =
+            rest.split_once('/').ok_or("it has no path, which is usually `/client/api`")?;
         if authority.contains('@') {
             return Err("it holds a user name; the keys have settings of their own");
         }
         let host = host(authority)?;
-        Ok(Self {
-            text: text.to_owned(),
-            host,
-            secure,
-        })
+        Ok(Self { text: text.to_owned(), host, secure })
     }
 
     /// As it was written.
@@ -126,9 +121,7 @@ pub(super) fn duration(text: &str) -> Option<Duration> {
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let (number, after) = rest.split_at(digits);
-        let letters = after
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(after.len());
+        let letters = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
         let (unit, next) = after.split_at(letters);
         let unit: u64 = match unit {
             "ms" => 1,
@@ -174,24 +167,11 @@ mod tests {
             ("500ms", 500),
             ("10m0s", 600_000),
         ] {
-            assert_eq!(
-                duration(text),
-                Some(Duration::from_millis(millis)),
-                "{text}"
-            );
+            assert_eq!(duration(text), Some(Duration::from_millis(millis)), "{text}");
         }
-        for text in [
-            "",
-            "30",
-            "s",
-            "30 s",
-            "-1s",
-            "1d",
-            ".5s",
-            "99999999999999999999s",
-            "1..5s",
-            "10m5",
-        ] {
+        for text in
+            ["", "30", "s", "30 s", "-1s", "1d", ".5s", "99999999999999999999s", "1..5s", "10m5"]
+        {
             assert_eq!(duration(text), None, "{text:?}");
         }
     }

@@ -37,6 +37,9 @@ const DEPTH_LIMIT: usize = 64;
 /// How many nodes one YAML document may have: a list of ten thousand Services has fewer.
 const NODE_LIMIT: usize = 4_000_000;
 
+/// How many nodes aliases may repeat in one YAML document.
+const ALIAS_LIMIT: usize = 50_000;
+
 /// What manifests hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifests {
@@ -313,6 +316,7 @@ fn documents(path: &Path, text: &str) -> Vec<Result<Value, String>> {
             max_nodes: NODE_LIMIT,
             max_events: NODE_LIMIT.saturating_mul(2),
         },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: ALIAS_LIMIT },
         with_snippet: false,
     };
     let mut bytes = text.as_bytes();
