@@ -128,8 +128,7 @@ pub async fn reconcile(
 ) -> Result<(Planned, Outcome), DriverError> {
     let World { desired, observed } = read(cloud, cluster, policy, learned.clone()).await?;
     let planned = Planner::new(&desired, &observed, policy, now).plan(key)?;
-    let outcome =
-        execute(cloud, cluster, &planned.plan, &mut Lanes::default(), progress).await;
+    let outcome = execute(cloud, cluster, &planned.plan, &mut Lanes::default(), progress).await;
     learned.refused_jobs.extend(outcome.learned.refused_jobs.iter().cloned());
     learned.vpcs_without_firewall.extend(outcome.learned.vpcs_without_firewall.iter().cloned());
     Ok((planned, outcome))

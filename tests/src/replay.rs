@@ -108,11 +108,7 @@ impl Recording {
                     .map_err(|error| ReplayError(format!("{}:{}: {error}", path.display(), at + 1)))
             })
             .collect::<Result<_, _>>()?;
-        let name = path
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Self { name, exchanges })
     }
 }
@@ -137,11 +133,7 @@ impl Replayer {
                 names.fix(id);
             }
         }
-        Ok(Self {
-            simulator,
-            now: parsed.started,
-            names,
-        })
+        Ok(Self { simulator, now: parsed.started, names })
     }
 
     /// Sends every request of a recording and compares the answers.
@@ -163,15 +155,13 @@ impl Replayer {
                 report.equal += 1;
             }
             let named = format!("{command} ({})", exchange.note);
-            report
-                .deviations
-                .extend(found.into_iter().map(|difference| Deviation {
-                    line: at + 1,
-                    exchange: named.clone(),
-                    place: difference.place,
-                    recorded: difference.recorded,
-                    given: difference.given,
-                }));
+            report.deviations.extend(found.into_iter().map(|difference| Deviation {
+                line: at + 1,
+                exchange: named.clone(),
+                place: difference.place,
+                recorded: difference.recorded,
+                given: difference.given,
+            }));
         }
         report
     }
@@ -188,17 +178,10 @@ impl Replayer {
             .iter()
             .map(|(name, value)| (name.clone(), self.names.translate(&plain(value))))
             .collect();
-        let params: Vec<(&str, &str)> = params
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-            .collect();
-        let response = self
-            .simulator
-            .call(&exchange.caller, command, &params, self.now);
-        let mut comparison = Comparison {
-            names: &mut self.names,
-            found: Vec::new(),
-        };
+        let params: Vec<(&str, &str)> =
+            params.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let response = self.simulator.call(&exchange.caller, command, &params, self.now);
+        let mut comparison = Comparison { names: &mut self.names, found: Vec::new() };
         comparison.values("status", &exchange.status.into(), &response.status.into());
         for (name, recorded) in &exchange.headers {
             let given = response.header(name).unwrap_or_default();
@@ -216,9 +199,7 @@ fn read(path: &Path) -> Result<String, ReplayError> {
 
 /// A parameter as it goes over the wire.
 fn plain(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn is_finished_poll(body: &Value) -> bool {
@@ -268,8 +249,7 @@ impl Names {
     }
 
     fn is_drawn(&self, address: Ipv4Addr) -> bool {
-        self.range
-            .is_some_and(|(from, to)| (from..=to).contains(&address))
+        self.range.is_some_and(|(from, to)| (from..=to).contains(&address))
     }
 
     /// Whether two texts are the same but for names and times.
@@ -306,11 +286,7 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut rest = text;
     while !rest.is_empty() {
         let word_end = rest.find(|letter| !in_word(letter)).unwrap_or(rest.len());
-        let end = if word_end > 0 {
-            word_end
-        } else {
-            rest.find(in_word).unwrap_or(rest.len())
-        };
+        let end = if word_end > 0 { word_end } else { rest.find(in_word).unwrap_or(rest.len()) };
         let (piece, after) = rest.split_at(end);
         pieces.push(classify(piece));
         rest = after;
@@ -324,17 +300,14 @@ fn classify(word: &str) -> Piece<'_> {
     } else if word.len() == 24 && word.ends_with("+0000") && word.parse::<Timestamp>().is_ok() {
         Piece::Time(word)
     } else {
-        word.parse()
-            .map_or(Piece::Text(word), |address| Piece::Address(word, address))
+        word.parse().map_or(Piece::Text(word), |address| Piece::Address(word, address))
     }
 }
 
 fn is_id(word: &str) -> bool {
     let groups: Vec<usize> = word.split('-').map(str::len).collect();
     groups == [8, 4, 4, 4, 12]
-        && word
-            .chars()
-            .all(|letter| letter == '-' || letter.is_ascii_hexdigit())
+        && word.chars().all(|letter| letter == '-' || letter.is_ascii_hexdigit())
 }
 
 /// A difference at one place of an answer.
@@ -392,11 +365,7 @@ impl Comparison<'_> {
 }
 
 fn join(place: &str, key: &str) -> String {
-    if place.is_empty() {
-        key.to_owned()
-    } else {
-        format!("{place}.{key}")
-    }
+    if place.is_empty() { key.to_owned() } else { format!("{place}.{key}") }
 }
 
 /// A list in the order of its entries' names or keys.
@@ -423,13 +392,7 @@ impl std::error::Error for ReplayError {}
 
 impl fmt::Display for Report {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            name,
-            exchanges,
-            replayed,
-            equal,
-            deviations,
-        } = self;
+        let Self { name, exchanges, replayed, equal, deviations } = self;
         let deviating = replayed - equal;
         write!(
             formatter,
@@ -444,13 +407,7 @@ impl fmt::Display for Report {
 
 impl fmt::Display for Deviation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            line,
-            exchange,
-            place,
-            recorded,
-            given,
-        } = self;
+        let Self { line, exchange, place, recorded, given } = self;
         write!(
             formatter,
             "  line {line}, {exchange}: {place}\n    recorded {recorded}\n    given    {given}"
@@ -465,18 +422,17 @@ mod tests {
     #[test]
     fn names_map_one_to_one_inside_of_texts() {
         let mut names = Names {
-            range: Some((
-                Ipv4Addr::new(203, 0, 113, 10),
-                Ipv4Addr::new(203, 0, 113, 20),
-            )),
+            range: Some((Ipv4Addr::new(203, 0, 113, 10), Ipv4Addr::new(203, 0, 113, 20))),
             ..Names::default()
         };
         let a = "ee1873d7-9fca-49fc-8367-998292496c15";
         let b = "468011f6-05fc-4fea-88b7-b2f61d58666a";
-        assert!(names.texts_agree(
-            &format!("rule {a} is \"Active\""),
-            &format!("rule {b} is \"Active\"")
-        ));
+        assert!(
+            names.texts_agree(
+                &format!("rule {a} is \"Active\""),
+                &format!("rule {b} is \"Active\"")
+            )
+        );
         assert!(!names.texts_agree(&format!("rule {a}"), &format!("item {b}")));
         assert!(names.texts_agree(a, b));
         assert!(!names.texts_agree(a, a));

@@ -29,7 +29,5 @@ fn assert_exact(report: &Report) {
 }
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../fixtures/cloudstack")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/cloudstack").join(name)
 }

@@ -75,23 +75,13 @@ pub(crate) fn deed(call: &Call) -> Deed<'_> {
 
 /// The owner follows from the network or VPC; `projectid` is checked against it.
 fn associate(args: &AssociateIpAddress) -> Change {
-    let AssociateIpAddress {
-        placement,
-        address,
-        project,
-        job,
-        expires,
-    } = args;
+    let AssociateIpAddress { placement, address, project, job, expires } = args;
     let mut params = match placement {
         Placement::Network(network) => vec![("networkid", network.to_string())],
         Placement::Vpc(vpc) => vec![("vpcid", vpc.to_string())],
     };
     params.extend(address.map(|address| ("ipaddress", address.to_string())));
-    params.extend(
-        project
-            .iter()
-            .map(|project| ("projectid", project.to_string())),
-    );
+    params.extend(project.iter().map(|project| ("projectid", project.to_string())));
     Change {
         witness: Some((job.clone(), *expires)),
         ..change("associateIpAddress", Verb::Create, Gives::Address, params)
@@ -101,12 +91,7 @@ fn associate(args: &AssociateIpAddress) -> Change {
 fn disassociate(args: &DisassociateIpAddress) -> Change {
     let DisassociateIpAddress { address } = args;
     let params = vec![("id", address.to_string())];
-    change(
-        "disassociateIpAddress",
-        Verb::Release,
-        Gives::Nothing,
-        params,
-    )
+    change("disassociateIpAddress", Verb::Release, Gives::Nothing, params)
 }
 
 /// `openfirewall=false` is fine on every kind of network; true is refused in a VPC. `networkid`
@@ -139,112 +124,58 @@ fn create_rule(args: &CreateLoadBalancerRule<ccm_core::ids::PublicIpId>) -> Chan
         Sources::Everybody => {}
         Sources::Only(cidrs) => params.push(("cidrlist", cidrs.joined())),
     }
-    change(
-        "createLoadBalancerRule",
-        Verb::Create,
-        Gives::LoadBalancerRule,
-        params,
-    )
+    change("createLoadBalancerRule", Verb::Create, Gives::LoadBalancerRule, params)
 }
 
 /// Without `protocol` the update of a rule that was made without one is reported as failed.
 fn update_rule(args: &UpdateLoadBalancerRule) -> Change {
-    let UpdateLoadBalancerRule {
-        rule,
-        protocol,
-        name,
-        description,
-        algorithm,
-        sources,
-    } = args;
+    let UpdateLoadBalancerRule { rule, protocol, name, description, algorithm, sources } = args;
     let mut params = vec![("id", rule.to_string()), ("protocol", protocol.to_string())];
     params.extend(name.iter().map(|name| ("name", name.clone())));
     params.extend(description.iter().map(|text| ("description", text.clone())));
-    params.extend(
-        algorithm
-            .iter()
-            .map(|algorithm| ("algorithm", algorithm.to_string())),
-    );
+    params.extend(algorithm.iter().map(|algorithm| ("algorithm", algorithm.to_string())));
     // An empty list clears; leaving it out leaves it alone.
     params.extend(sources.iter().map(|sources| match sources {
         Sources::Everybody => ("cidrlist", String::new()),
         Sources::Only(cidrs) => ("cidrlist", cidrs.joined()),
     }));
-    change(
-        "updateLoadBalancerRule",
-        Verb::Update,
-        Gives::Nothing,
-        params,
-    )
+    change("updateLoadBalancerRule", Verb::Update, Gives::Nothing, params)
 }
 
 fn delete_rule(args: &DeleteLoadBalancerRule) -> Change {
     let DeleteLoadBalancerRule { rule } = args;
     let params = vec![("id", rule.to_string())];
-    change(
-        "deleteLoadBalancerRule",
-        Verb::Delete,
-        Gives::Nothing,
-        params,
-    )
+    change("deleteLoadBalancerRule", Verb::Delete, Gives::Nothing, params)
 }
 
 fn assign(args: &AssignToLoadBalancerRule<ccm_core::ids::LoadBalancerRuleId>) -> Change {
     let AssignToLoadBalancerRule { rule, vms } = args;
     let params = vec![("id", rule.to_string()), ("virtualmachineids", joined(vms))];
-    change(
-        "assignToLoadBalancerRule",
-        Verb::Assign,
-        Gives::Nothing,
-        params,
-    )
+    change("assignToLoadBalancerRule", Verb::Assign, Gives::Nothing, params)
 }
 
 fn remove(args: &RemoveFromLoadBalancerRule) -> Change {
     let RemoveFromLoadBalancerRule { rule, vms } = args;
     let params = vec![("id", rule.to_string()), ("virtualmachineids", joined(vms))];
-    change(
-        "removeFromLoadBalancerRule",
-        Verb::Remove,
-        Gives::Nothing,
-        params,
-    )
+    change("removeFromLoadBalancerRule", Verb::Remove, Gives::Nothing, params)
 }
 
 fn create_firewall_rule(args: &CreateFirewallRule<ccm_core::ids::PublicIpId>) -> Change {
-    let CreateFirewallRule {
-        address,
-        port,
-        cidrs,
-    } = args;
+    let CreateFirewallRule { address, port, cidrs, trial: _ } = args;
     let mut params = vec![("ipaddressid", address.to_string())];
     params.extend(port_params(*port));
     params.push(("cidrlist", cidrs.joined()));
-    change(
-        "createFirewallRule",
-        Verb::Create,
-        Gives::FirewallRule,
-        params,
-    )
+    change("createFirewallRule", Verb::Create, Gives::FirewallRule, params)
 }
 
 fn delete_firewall_rule(args: &DeleteFirewallRule) -> Change {
-    let DeleteFirewallRule {
-        rule,
-        port: _,
-        cidrs: _,
-    } = args;
+    let DeleteFirewallRule { rule, port: _, cidrs: _ } = args;
     let params = vec![("id", rule.to_string())];
     change("deleteFirewallRule", Verb::Delete, Gives::Nothing, params)
 }
 
 fn create_acl_item(args: &CreateNetworkAcl) -> Change {
-    let CreateNetworkAcl {
-        target,
-        port,
-        number,
-        reason,
-    } = args;
+    let CreateNetworkAcl { target, port, number, reason } = args;
     let mut params = match target {
         AclTarget::List(list) => vec![("aclid", list.to_string())],
         AclTarget::Network(network) => vec![("networkid", network.to_string())],
@@ -257,31 +188,17 @@ fn create_acl_item(args: &CreateNetworkAcl) -> Change {
         ("reason", reason.clone()),
     ]);
     params.extend(number.map(|number| ("number", number.to_string())));
-    change(
-        "createNetworkACL",
-        Verb::Create,
-        Gives::NetworkAclItem,
-        params,
-    )
+    change("createNetworkACL", Verb::Create, Gives::NetworkAclItem, params)
 }
 
 fn delete_acl_item(args: &DeleteNetworkAcl) -> Change {
-    let DeleteNetworkAcl {
-        item,
-        list: _,
-        port: _,
-    } = args;
+    let DeleteNetworkAcl { item, list: _, port: _ } = args;
     let params = vec![("id", item.to_string())];
     change("deleteNetworkACL", Verb::Delete, Gives::Nothing, params)
 }
 
 fn change(name: &'static str, verb: Verb, gives: Gives, params: Params) -> Change {
-    Change {
-        command: Command { name, verb },
-        params,
-        gives,
-        witness: None,
-    }
+    Change { command: Command { name, verb }, params, gives, witness: None }
 }
 
 fn port_params(port: Port) -> [(&'static str, String); 3] {

@@ -38,11 +38,7 @@ const REREADS: u32 = 3;
 /// What the request itself came to.
 enum Accepted {
     /// The job to follow, and the id of what was made if the answer had one.
-    Job {
-        job: JobId,
-        id: Option<String>,
-        lost: Option<Failure>,
-    },
+    Job { job: JobId, id: Option<String>, lost: Option<Failure> },
     /// Nothing was to be done.
     AlreadySo,
 }
@@ -58,9 +54,8 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         let span = debug_span!("job", id = %job, command = command.name);
         let answer = self.follow(command, &job, lost).instrument(span).await?;
         if let JobOutcome::Failed { code, error } = &answer.outcome {
-            let gone = error
-                .as_ref()
-                .is_some_and(|error| already_so(command.verb, Stage::Job, error));
+            let gone =
+                error.as_ref().is_some_and(|error| already_so(command.verb, Stage::Job, error));
             if gone {
                 debug!(command = command.name, "it was so already");
                 return Ok(Output::Done);
@@ -72,12 +67,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
 
     /// Sends a command. A lost answer leaves the job that it would have named.
     async fn request(&self, change: &Change) -> Result<Accepted, CallError> {
-        let Change {
-            command,
-            params,
-            gives: _,
-            witness,
-        } = change;
+        let Change { command, params, gives: _, witness } = change;
         let (job, expires) = match witness {
             Some((job, expires)) => (job.clone(), Some(*expires)),
             None => (self.fresh_job(*command)?, None),
@@ -95,21 +85,13 @@ impl<T: Transport, R: Runtime> Client<T, R> {
                 let id = text("id").map(str::to_owned);
                 // An answer without job id leaves the one that we chose.
                 let named = text("jobid").and_then(|text| JobId::parse(text).ok());
-                return Ok(Accepted::Job {
-                    job: named.unwrap_or(job),
-                    id,
-                    lost: None,
-                });
+                return Ok(Accepted::Job { job: named.unwrap_or(job), id, lost: None });
             }
             Err(failure) => failure,
         };
         if failure.is_lost() {
             warn!(command = command.name, %job, "the answer is lost, asking for the job");
-            return Ok(Accepted::Job {
-                job,
-                id: None,
-                lost: Some(failure),
-            });
+            return Ok(Accepted::Job { job, id: None, lost: Some(failure) });
         }
         let refusal = failure.server();
         if refusal.is_some_and(|error| already_so(command.verb, Stage::Request, error)) {
@@ -127,12 +109,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
     fn fresh_job(&self, command: Command) -> Result<JobId, CallError> {
         let uuid = self.runtime.fresh_uuid().to_ascii_lowercase();
         JobId::parse(&uuid).map_err(|error| {
-            call_error(
-                command,
-                Fault::Bug,
-                Effect::No,
-                format!("{error}; please report"),
-            )
+            call_error(command, Fault::Bug, Effect::No, format!("{error}; please report"))
         })
     }
 
@@ -164,10 +141,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
                     None
                 }
             };
-            match (
-                following.handle(self.runtime.now(), answer.as_ref()),
-                answer,
-            ) {
+            match (following.handle(self.runtime.now(), answer.as_ref()), answer) {
                 (JobStep::Succeeded | JobStep::Failed, Some(answer)) => return Ok(answer),
                 (JobStep::PollAt(next), _) => at = next,
                 (JobStep::TimedOut | JobStep::Succeeded | JobStep::Failed, _) => {
@@ -239,9 +213,8 @@ impl<T: Transport, R: Runtime> Client<T, R> {
             Gives::Address => {
                 let named = id.and_then(|id| PublicIpId::parse(id).ok());
                 let (result, ip) = associated(answer).unzip();
-                let id = named
-                    .or(result)
-                    .ok_or_else(|| missing(&answer.without_result("ipaddress")))?;
+                let id =
+                    named.or(result).ok_or_else(|| missing(&answer.without_result("ipaddress")))?;
                 self.new_address(command, &id, ip.flatten()).await
             }
         }
@@ -255,27 +228,15 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         ip: Option<Ipv4Addr>,
     ) -> Result<Output, CallError> {
         for attempt in 1..=REREADS {
-            let found = self.address_by_id(id).await.map_err(|error| CallError {
-                effect: Effect::Yes,
-                ..error
-            })?;
-            if let Some(PublicIpAddress {
-                id,
-                address,
-                allocated: Some(allocated),
-                ..
-            }) = found
-            {
-                return Ok(Output::Address(ResolvedAddress {
-                    id,
-                    address,
-                    allocated,
-                }));
+            let found = self
+                .address_by_id(id)
+                .await
+                .map_err(|error| CallError { effect: Effect::Yes, ..error })?;
+            if let Some(PublicIpAddress { id, address, allocated: Some(allocated), .. }) = found {
+                return Ok(Output::Address(ResolvedAddress { id, address, allocated }));
             }
             let pause = Duration::from_millis(500) * attempt;
-            self.runtime
-                .sleep_until(later(self.runtime.now(), pause))
-                .await;
+            self.runtime.sleep_until(later(self.runtime.now(), pause)).await;
         }
         let shown = ip.map_or_else(|| id.to_string(), |ip| format!("{id} ({ip})"));
         Err(call_error(
@@ -322,10 +283,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         check: &CheckAddressUnused,
     ) -> Result<Output, CallError> {
         // Whether `allocated` is still ours is the core's comparison.
-        let CheckAddressUnused {
-            address: id,
-            allocated: _,
-        } = check;
+        let CheckAddressUnused { address: id, allocated: _ } = check;
         let Some(address) = self.address_by_id(id).await? else {
             return Ok(Output::AddressUse(AddressUse::default()));
         };
@@ -350,9 +308,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         let entries = entries.map_err(|failure| failure.into_error(RULES))?;
         let rules = sorted(&entries, load_balancer_rule, |rule| &rule.id);
         let rules = rules.map_err(|error| decode_error(RULES, &error))?;
-        let alive = rules
-            .into_iter()
-            .filter(|rule| rule.state != RuleState::Deleting);
+        let alive = rules.into_iter().filter(|rule| rule.state != RuleState::Deleting);
         Ok(alive.map(|rule| rule.id.to_string()).collect())
     }
 
@@ -366,9 +322,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         };
         let rules = sorted(&entries, firewall_rule, |rule| &rule.id);
         let rules = rules.map_err(|error| decode_error(FIREWALL, &error))?;
-        let alive = rules
-            .into_iter()
-            .filter(|rule| rule.state != RuleState::Deleting);
+        let alive = rules.into_iter().filter(|rule| rule.state != RuleState::Deleting);
         Ok(alive.map(|rule| rule.id.to_string()).collect())
     }
 }

@@ -157,9 +157,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         params: &Params,
         expires: Option<Timestamp>,
     ) -> Result<Object, Failure> {
-        let answer = self
-            .exchange(command, params, Format::Json, expires)
-            .await?;
+        let answer = self.exchange(command, params, Format::Json, expires).await?;
         envelope::read(&answer).map_err(Failure::Answer)
     }
 
@@ -201,14 +199,9 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         let mut answer = self.send(command, params, format, expires, method).await?;
         let refused = matches!(answer.status, 405 | 501) && method == Method::Post;
         if refused && self.options.post == PostPolicy::UnlessRefused {
-            warn!(
-                status = answer.status,
-                "POST is refused, falling back to GET"
-            );
+            warn!(status = answer.status, "POST is refused, falling back to GET");
             self.use_get.store(true, Ordering::Relaxed);
-            answer = self
-                .send(command, params, format, expires, Method::Get)
-                .await?;
+            answer = self.send(command, params, format, expires, Method::Get).await?;
         }
         let now = self.runtime.now();
         if answer.status != 429 {
@@ -268,10 +261,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
             ("apiKey", self.credentials.api_key().to_owned()),
             ("signatureversion", "3".to_owned()),
             // An offset is needed; `+0000` is the form that servers print themselves.
-            (
-                "expires",
-                expires.strftime("%Y-%m-%dT%H:%M:%S+0000").to_string(),
-            ),
+            ("expires", expires.strftime("%Y-%m-%dT%H:%M:%S+0000").to_string()),
         ];
         let mut params: Vec<(String, String)> = fixed
             .into_iter()
@@ -297,17 +287,12 @@ impl<T: Transport, R: Runtime> Client<T, R> {
                 Ok(entries) => return Ok(entries),
                 Err(found) => found,
             };
-            debug!(
-                command = command.name,
-                found, attempt, "pages do not add up"
-            );
+            debug!(command = command.name, found, attempt, "pages do not add up");
             if attempt >= ATTEMPTS {
                 return Err(Failure::Pages(found));
             }
             let pause = Duration::from_millis(250) * attempt;
-            self.runtime
-                .sleep_until(later(self.runtime.now(), pause))
-                .await;
+            self.runtime.sleep_until(later(self.runtime.now(), pause)).await;
             attempt += 1;
         }
     }

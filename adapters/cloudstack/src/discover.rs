@@ -63,20 +63,13 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         if version.is_none() {
             version = self.version_by_attribute().await?;
         }
-        Ok(Capabilities {
-            version,
-            denied: BTreeSet::new(),
-            rate_limit,
-        })
+        Ok(Capabilities { version, denied: BTreeSet::new(), rate_limit })
     }
 
     fn with_denials(&self, found: &Capabilities) -> Capabilities {
         let learned = self.learned();
         let denied = learned.denied.keys().map(|name| (*name).to_owned());
-        Capabilities {
-            denied: denied.collect(),
-            ..found.clone()
-        }
+        Capabilities { denied: denied.collect(), ..found.clone() }
     }
 
     /// Remembers that the role lacks a command.
@@ -123,15 +116,11 @@ fn read_capabilities(answer: &Object) -> (Option<Version>, Option<RateLimit>) {
     let Some(fields) = fields.object("capability", "capability") else {
         return (None, None);
     };
-    let version = fields
-        .optional_text("cloudstackversion")
-        .and_then(Version::parse);
+    let version = fields.optional_text("cloudstackversion").and_then(Version::parse);
     let number = |field| fields.optional_number::<u32>(field).ok().flatten();
     let calls = number("apilimitmax").filter(|calls| *calls > 0);
-    let rate_limit = calls.map(|calls| RateLimit {
-        calls,
-        seconds: number("apilimitinterval").unwrap_or(1).max(1),
-    });
+    let rate_limit = calls
+        .map(|calls| RateLimit { calls, seconds: number("apilimitinterval").unwrap_or(1).max(1) });
     (version, rate_limit)
 }
 
@@ -148,23 +137,14 @@ mod tests {
     fn version_and_limit_as_recorded() {
         let value = json!({"capability": {"securitygroupsenabled": false, "supportELB": "false",
             "cloudstackversion": "4.23.0.0-SNAPSHOT", "apilimitinterval": 1, "apilimitmax": 25}});
-        let limit = RateLimit {
-            calls: 25,
-            seconds: 1,
-        };
+        let limit = RateLimit { calls: 25, seconds: 1 };
         assert_eq!(read(&value), (Some(Version::new(4, 23, 0)), Some(limit)));
     }
 
     #[test]
     fn what_a_server_hides_is_absent() {
-        assert_eq!(
-            read(&json!({"capability": {"cloudstackversion": "unknown"}})),
-            (None, None)
-        );
+        assert_eq!(read(&json!({"capability": {"cloudstackversion": "unknown"}})), (None, None));
         assert_eq!(read(&json!({})), (None, None));
-        assert_eq!(
-            read(&json!({"capability": {"apilimitmax": 0}})),
-            (None, None)
-        );
+        assert_eq!(read(&json!({"capability": {"apilimitmax": 0}})), (None, None));
     }
 }

@@ -54,25 +54,16 @@ pub(crate) fn read(response: &WireResponse) -> Result<Object, EnvelopeError> {
     }
     if body.starts_with('<') {
         let excerpt = quotable(body, EXCERPT);
-        return Err(xml_error(body).map_or_else(
-            || unreadable(format!("markup `{excerpt}`")),
-            EnvelopeError::Server,
-        ));
+        return Err(xml_error(body)
+            .map_or_else(|| unreadable(format!("markup `{excerpt}`")), EnvelopeError::Server));
     }
     let value: Value = serde_json::from_str(body).map_err(|error| {
         let excerpt = quotable(body, EXCERPT);
         // The parser's text may quote the body; its position does not.
         let (line, column) = (error.line(), error.column());
-        unreadable(format!(
-            "broken JSON (line {line}, column {column}) `{excerpt}`"
-        ))
+        unreadable(format!("broken JSON (line {line}, column {column}) `{excerpt}`"))
     })?;
-    let shape = || {
-        unreadable(format!(
-            "JSON of another shape `{}`",
-            quotable(body, EXCERPT)
-        ))
-    };
+    let shape = || unreadable(format!("JSON of another shape `{}`", quotable(body, EXCERPT)));
     let Value::Object(root) = value else {
         return Err(shape());
     };
@@ -84,10 +75,7 @@ pub(crate) fn read(response: &WireResponse) -> Result<Object, EnvelopeError> {
     if code.is_none() && status < 400 {
         return Ok(inner);
     }
-    let text = inner
-        .get("errortext")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+    let text = inner.get("errortext").and_then(Value::as_str).unwrap_or_default();
     Err(EnvelopeError::Server(ServerError {
         code: code.unwrap_or(status),
         text: error_text(text),
@@ -97,10 +85,7 @@ pub(crate) fn read(response: &WireResponse) -> Result<Object, EnvelopeError> {
 
 /// `jobresult` of a failed job: `errorcode` and `errortext` without an envelope.
 pub(crate) fn job_error(result: &Object, code: u16) -> ServerError {
-    let text = result
-        .get("errortext")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+    let text = result.get("errortext").and_then(Value::as_str).unwrap_or_default();
     ServerError {
         code: result.get("errorcode").and_then(number).unwrap_or(code),
         text: error_text(text),
@@ -131,9 +116,7 @@ pub(crate) fn xml_error(body: &str) -> Option<ServerError> {
 /// A number that may be written as a text.
 fn number(value: &Value) -> Option<u16> {
     match value {
-        Value::Number(number) => number
-            .as_u64()
-            .and_then(|number| u16::try_from(number).ok()),
+        Value::Number(number) => number.as_u64().and_then(|number| u16::try_from(number).ok()),
         Value::String(text) => text.trim().parse().ok(),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }
@@ -151,11 +134,7 @@ mod tests {
     use super::*;
 
     fn answer(status: u16, body: &str) -> Result<Object, EnvelopeError> {
-        read(&WireResponse {
-            status,
-            content_type: None,
-            body: body.to_owned(),
-        })
+        read(&WireResponse { status, content_type: None, body: body.to_owned() })
     }
 
     fn server(status: u16, body: &str) -> ServerError {
@@ -176,11 +155,7 @@ mod tests {
             let body = format!("{{\"{root}\":{{\"jobid\":\"j\"}}}}");
             assert_eq!(answer(200, &body).unwrap()["jobid"], "j");
         }
-        assert!(
-            answer(200, "{\"listzonesresponse\":{}}")
-                .unwrap()
-                .is_empty()
-        );
+        assert!(answer(200, "{\"listzonesresponse\":{}}").unwrap().is_empty());
     }
 
     #[test]
@@ -215,11 +190,7 @@ mod tests {
         for (status, body, found) in [
             (200, "", "an empty body"),
             (200, "  \n", "an empty body"),
-            (
-                414,
-                "<h1>Bad Message 414</h1><pre>reason: URI Too Long</pre>",
-                "markup",
-            ),
+            (414, "<h1>Bad Message 414</h1><pre>reason: URI Too Long</pre>", "markup"),
             (200, "<?xml version=\"1.0\"?><listzonesresponse/>", "markup"),
             (200, "{\"listzonesresponse\":{\"count\":1,", "broken JSON"),
             (200, "[]", "another shape"),
@@ -239,10 +210,7 @@ mod tests {
     fn the_version_stands_on_the_root_element() {
         let body = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><listnetworksresponse cloud-stack-version=\"4.23.0.0-SNAPSHOT\"><count>1</count>";
         assert_eq!(xml_version(body), Some("4.23.0.0-SNAPSHOT"));
-        assert_eq!(
-            xml_version("<errorresponse><errorcode>401</errorcode>"),
-            None
-        );
+        assert_eq!(xml_version("<errorresponse><errorcode>401</errorcode>"), None);
         assert_eq!(xml_version(&"é".repeat(1500)), None);
     }
 }

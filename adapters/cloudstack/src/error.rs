@@ -42,10 +42,7 @@ pub(crate) struct Command {
 
 impl Command {
     pub(crate) const fn read(name: &'static str) -> Self {
-        Self {
-            name,
-            verb: Verb::Read,
-        }
+        Self { name, verb: Verb::Read }
     }
 }
 
@@ -133,10 +130,8 @@ impl Failure {
                 answer.code = Some(429);
                 answer.fault = Fault::Throttled;
                 answer.retry_after = Some(wait);
-                answer.message = format!(
-                    "too many calls, nothing is sent for {} ms: {text}",
-                    wait.as_millis()
-                );
+                answer.message =
+                    format!("too many calls, nothing is sent for {} ms: {text}", wait.as_millis());
             }
             Self::Pages(found) => {
                 answer.message = format!(
@@ -176,12 +171,7 @@ pub(crate) fn decode_error(command: Command, error: &DecodeError) -> CallError {
         | Verb::Delete
         | Verb::Release => Effect::Yes,
     };
-    call_error(
-        command,
-        Fault::Bug,
-        effect,
-        format!("{error}; please report"),
-    )
+    call_error(command, Fault::Bug, effect, format!("{error}; please report"))
 }
 
 /// A failed job. `error` is `None` if it has no result: the management server restarted while it
@@ -347,18 +337,11 @@ pub(crate) fn page_size_refused(error: &ServerError) -> Option<PageLimit> {
 mod tests {
     use super::*;
 
-    const CREATE: Command = Command {
-        name: "createLoadBalancerRule",
-        verb: Verb::Create,
-    };
+    const CREATE: Command = Command { name: "createLoadBalancerRule", verb: Verb::Create };
     const LIST: Command = Command::read("listZones");
 
     fn server(code: u16, text: &str) -> ServerError {
-        ServerError {
-            code,
-            text: text.to_owned(),
-            no_such_api: false,
-        }
+        ServerError { code, text: text.to_owned(), no_such_api: false }
     }
 
     fn refused(command: Command, code: u16, text: &str) -> CallError {
@@ -397,23 +380,13 @@ mod tests {
         }
         for (code, text) in [
             (431, "UUID: xyz doesn't follow the UUID format"),
-            (
-                530,
-                "Internal error executing command, please contact your system administrator",
-            ),
+            (530, "Internal error executing command, please contact your system administrator"),
             (503, "x"),
             (534, "x"),
         ] {
-            assert_eq!(
-                refused(CREATE, code, text).effect,
-                Effect::Unknown,
-                "{code}"
-            );
+            assert_eq!(refused(CREATE, code, text).effect, Effect::Unknown, "{code}");
         }
-        let update = Command {
-            name: "updateLoadBalancerRule",
-            verb: Verb::Update,
-        };
+        let update = Command { name: "updateLoadBalancerRule", verb: Verb::Update };
         assert_eq!(refused(update, 530, "x").effect, Effect::No);
     }
 
@@ -421,15 +394,8 @@ mod tests {
     fn failed_jobs_keep_their_code_and_say_what_may_remain() {
         let error = failed_job(CREATE, 530, Some(&server(530, "Unable to remove …")));
         assert_eq!((error.code, error.effect), (Some(530), Effect::Unknown));
-        let update = Command {
-            name: "updateLoadBalancerRule",
-            verb: Verb::Update,
-        };
-        let error = failed_job(
-            update,
-            431,
-            Some(&server(431, "Invalid CIDR list: 10.1.2.3")),
-        );
+        let update = Command { name: "updateLoadBalancerRule", verb: Verb::Update };
+        let error = failed_job(update, 431, Some(&server(431, "Invalid CIDR list: 10.1.2.3")));
         assert_eq!((error.fault, error.effect), (Fault::Refused, Effect::No));
         let error = failed_job(update, 530, None);
         assert_eq!((error.code, error.effect), (Some(530), Effect::Unknown));
@@ -438,11 +404,7 @@ mod tests {
     #[test]
     fn deletes_of_what_is_gone_count_as_done() {
         let unknown = "Unable to execute API command deletefirewallrule due to invalid value. Invalid parameter id value=11111111-2222-3333-4444-555555555555 due to incorrect long value format, or entity does not exist or due to incorrect parameter annotation for the field in api cmd class.";
-        assert!(already_so(
-            Verb::Delete,
-            Stage::Request,
-            &server(431, unknown)
-        ));
+        assert!(already_so(Verb::Delete, Stage::Request, &server(431, unknown)));
         let gone = "Unable to find firewall rule by ID=86";
         assert!(already_so(Verb::Delete, Stage::Request, &server(431, gone)));
         let gone = "Unable to find load balancer rule: 4";
@@ -456,24 +418,14 @@ mod tests {
             &server(431, "Default ACL cannot be modified")
         ));
         let other = unknown.replace("parameter id ", "parameter aclid ");
-        assert!(!already_so(
-            Verb::Delete,
-            Stage::Request,
-            &server(431, &other)
-        ));
+        assert!(!already_so(Verb::Delete, Stage::Request, &server(431, &other)));
     }
 
     #[test]
     fn page_sizes_are_read_from_the_refusal() {
         let text = "Page size can't exceed max allowed page size value: 500";
-        assert_eq!(
-            page_size_refused(&server(431, text)),
-            Some(PageLimit::Named(500))
-        );
-        assert_eq!(
-            page_size_refused(&server(431, "bad pagesize")),
-            Some(PageLimit::Unnamed)
-        );
+        assert_eq!(page_size_refused(&server(431, text)), Some(PageLimit::Named(500)));
+        assert_eq!(page_size_refused(&server(431, "bad pagesize")), Some(PageLimit::Unnamed));
         assert_eq!(page_size_refused(&server(431, "bad name 7")), None);
         assert_eq!(page_size_refused(&server(530, text)), None);
     }
@@ -481,10 +433,7 @@ mod tests {
     #[test]
     fn denials_are_told_from_wrong_keys() {
         let failure = |code, no_such_api| {
-            Failure::Answer(EnvelopeError::Server(ServerError {
-                no_such_api,
-                ..server(code, "x")
-            }))
+            Failure::Answer(EnvelopeError::Server(ServerError { no_such_api, ..server(code, "x") }))
         };
         assert!(failure(432, true).is_denial());
         assert!(failure(401, true).is_denial());

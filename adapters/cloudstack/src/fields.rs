@@ -52,8 +52,7 @@ impl<'a> Fields<'a> {
 
     /// A text that is there and not empty.
     pub(crate) fn text(&self, field: &'static str) -> Result<&'a str, DecodeError> {
-        self.optional_text(field)
-            .ok_or_else(|| self.error(field, "a text"))
+        self.optional_text(field).ok_or_else(|| self.error(field, "a text"))
     }
 
     /// A text; an empty one counts as absent.
@@ -99,15 +98,12 @@ impl<'a> Fields<'a> {
         expected: &'static str,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<T, DecodeError> {
-        self.optional_text(field)
-            .and_then(parse)
-            .ok_or_else(|| self.error(field, expected))
+        self.optional_text(field).and_then(parse).ok_or_else(|| self.error(field, expected))
     }
 
     /// A number, or a text that is one.
     pub(crate) fn number<T: TryFrom<u64>>(&self, field: &'static str) -> Result<T, DecodeError> {
-        self.optional_number(field)?
-            .ok_or_else(|| self.error(field, "a number"))
+        self.optional_number(field)?.ok_or_else(|| self.error(field, "a number"))
     }
 
     /// A number, a text that is one, or nothing.
@@ -201,9 +197,7 @@ impl<'a> Fields<'a> {
 /// The readable entries of a `cidrlist`. The server cuts lists of load balancer rules at 255
 /// characters, in the middle of an entry (observed): what is left of that one is dropped.
 pub(crate) fn readable_cidrs(text: &str) -> CidrSet {
-    text.split([' ', ','])
-        .filter_map(|entry| Cidr::parse_listed(entry).ok())
-        .collect()
+    text.split([' ', ',']).filter_map(|entry| Cidr::parse_listed(entry).ok()).collect()
 }
 
 fn shown(value: Option<&Value>) -> String {
@@ -244,23 +238,15 @@ mod tests {
     #[test]
     fn errors_name_object_field_finding_and_expectation() {
         let value = json!({"id": "r1", "n": "eighty"});
-        let error = Fields::of("load balancer rule", &value)
-            .unwrap()
-            .number::<u16>("n")
-            .unwrap_err();
+        let error =
+            Fields::of("load balancer rule", &value).unwrap().number::<u16>("n").unwrap_err();
         assert_eq!(
             error.to_string(),
             "load balancer rule r1: `n` is `\"eighty\"`, expected a number in range"
         );
         let value = json!({});
-        let error = Fields::of("network", &value)
-            .unwrap()
-            .text("name")
-            .unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "network without id: `name` is absent, expected a text"
-        );
+        let error = Fields::of("network", &value).unwrap().text("name").unwrap_err();
+        assert_eq!(error.to_string(), "network without id: `name` is absent, expected a text");
         assert!(Fields::of("network", &json!(7)).is_err());
     }
 
@@ -269,10 +255,7 @@ mod tests {
         let ports = |value: Value| Fields::of("rule", &value).unwrap().ports().unwrap();
         assert_eq!(ports(json!({})), None);
         assert_eq!(ports(json!({"startport": 80})), Some((80, 80)));
-        assert_eq!(
-            ports(json!({"startport": "80", "endport": "90"})),
-            Some((80, 90))
-        );
+        assert_eq!(ports(json!({"startport": "80", "endport": "90"})), Some((80, 90)));
         assert_eq!(ports(json!({"endport": 90})), Some((0, 90)));
     }
 
@@ -281,13 +264,7 @@ mod tests {
         let value = json!({"tags": [{"key": "a", "value": "1"}, {"key": "b"}, 7], "f": "TRUE"});
         let fields = Fields::of("rule", &value).unwrap();
         let tags: Vec<_> = fields.tags().into_iter().collect();
-        assert_eq!(
-            tags,
-            [
-                ("a".to_owned(), "1".to_owned()),
-                ("b".to_owned(), String::new())
-            ]
-        );
+        assert_eq!(tags, [("a".to_owned(), "1".to_owned()), ("b".to_owned(), String::new())]);
         assert!(fields.flag("f") && !fields.flag("g"));
     }
 

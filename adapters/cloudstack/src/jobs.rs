@@ -48,10 +48,7 @@ impl JobAnswer {
             2 | 3 => {
                 let code = fields.optional_number("jobresultcode")?.unwrap_or(530);
                 let result = result.and_then(Value::as_object);
-                JobOutcome::Failed {
-                    code,
-                    error: result.map(|result| job_error(result, code)),
-                }
+                JobOutcome::Failed { code, error: result.map(|result| job_error(result, code)) }
             }
             _ => return Err(fields.error("jobstatus", "0, 1 or 2")),
         };
@@ -83,9 +80,8 @@ impl JobAnswer {
 
     /// The id of what a create made: in its result, or `jobinstanceid`.
     pub(crate) fn created(&self, name: &'static str) -> Option<&str> {
-        let named = self
-            .result_object("job result", name)
-            .and_then(|fields| fields.optional_text("id"));
+        let named =
+            self.result_object("job result", name).and_then(|fields| fields.optional_text("id"));
         named.or(self.instance.as_deref())
     }
 
@@ -179,10 +175,7 @@ mod tests {
         let JobOutcome::Failed { code, error } = read(&failed).unwrap().outcome else {
             panic!("not failed");
         };
-        assert_eq!(
-            (code, error.unwrap().text.as_str()),
-            (530, "Failed to delete load balancer")
-        );
+        assert_eq!((code, error.unwrap().text.as_str()), (530, "Failed to delete load balancer"));
     }
 
     #[test]
@@ -190,52 +183,28 @@ mod tests {
         let value = json!({"jobstatus": 2, "jobresultcode": 530, "managementserverid": "m",
             "completed": "2026-12-01T19:57:03+0000", "jobid": "j1"});
         let outcome = read(&value).unwrap().outcome;
-        assert_eq!(
-            outcome,
-            JobOutcome::Failed {
-                code: 530,
-                error: None
-            }
-        );
+        assert_eq!(outcome, JobOutcome::Failed { code: 530, error: None });
     }
 
     #[test]
     fn odd_job_answers() {
         assert!(read(&json!({})).is_err());
         assert!(read(&json!({"jobstatus": 9})).is_err());
-        assert_eq!(
-            read(&json!({"jobstatus": "1"})).unwrap().status(),
-            JobStatus::Succeeded
-        );
+        assert_eq!(read(&json!({"jobstatus": "1"})).unwrap().status(), JobStatus::Succeeded);
         let text = json!({"jobstatus": 2, "jobresult": "gone"});
         let outcome = read(&text).unwrap().outcome;
-        assert_eq!(
-            outcome,
-            JobOutcome::Failed {
-                code: 530,
-                error: None
-            }
-        );
+        assert_eq!(outcome, JobOutcome::Failed { code: 530, error: None });
         let empty = read(&json!({"jobstatus": 1})).unwrap();
         assert_eq!(empty.created("loadbalancer"), None);
-        assert!(
-            empty
-                .without_result("loadbalancer")
-                .to_string()
-                .contains("loadbalancer")
-        );
+        assert!(empty.without_result("loadbalancer").to_string().contains("loadbalancer"));
     }
 
     #[test]
     fn an_unknown_job_is_given_up_sooner_than_a_seen_one() {
         let start = Timestamp::UNIX_EPOCH;
         let ends_after = |accepted: bool, seen_at: Option<u64>| {
-            let mut following = Following::new(
-                start,
-                accepted,
-                Duration::from_mins(10),
-                Duration::from_mins(2),
-            );
+            let mut following =
+                Following::new(start, accepted, Duration::from_mins(10), Duration::from_mins(2));
             let mut now = following.first_poll(start);
             let pending = read(&json!({"jobstatus": 0})).unwrap();
             loop {

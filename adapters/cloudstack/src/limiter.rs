@@ -32,10 +32,7 @@ pub(crate) struct Limiter {
 
 impl Limiter {
     pub(crate) fn new(in_flight: usize) -> Self {
-        Self {
-            in_flight: Semaphore::new(in_flight.max(1)),
-            window: Mutex::default(),
-        }
+        Self { in_flight: Semaphore::new(in_flight.max(1)), window: Mutex::default() }
     }
 
     /// Waits for a turn. `None` never happens: the semaphore is not closed.
@@ -89,11 +86,7 @@ impl Window {
         let RateLimit { calls, seconds } = self.limit?;
         let interval = Duration::from_secs(u64::from(seconds.max(1)));
         let share = usize::try_from((calls / 2).max(1)).unwrap_or(1);
-        while self
-            .recent
-            .front()
-            .is_some_and(|sent| later(*sent, interval) <= now)
-        {
+        while self.recent.front().is_some_and(|sent| later(*sent, interval) <= now) {
             self.recent.pop_front();
         }
         if self.recent.len() < share {
@@ -110,17 +103,13 @@ impl Window {
             // A refusal within a window was sent before it began: it says nothing new.
             self.refusals = self.refusals.saturating_add(1);
         }
-        let factor = 1_u32
-            .checked_shl(self.refusals.saturating_sub(1))
-            .unwrap_or(u32::MAX);
+        let factor = 1_u32.checked_shl(self.refusals.saturating_sub(1)).unwrap_or(u32::MAX);
         let wait = match named {
             Some(named) => {
                 let margin = MARGIN.saturating_mul(factor).min(LONGEST_MARGIN);
                 named.min(LONGEST_NAMED) + margin
             }
-            None => Duration::from_secs(1)
-                .saturating_mul(factor)
-                .min(LONGEST_HOLD),
+            None => Duration::from_secs(1).saturating_mul(factor).min(LONGEST_HOLD),
         };
         let until = later(now, wait).max(held.unwrap_or(Timestamp::MIN));
         self.held_until = Some(until);
@@ -160,10 +149,7 @@ mod tests {
         let text =
             "The given user has reached his/her account api limit, please retry after [670] ms.";
         assert_eq!(named_window(text), Some(Duration::from_millis(670)));
-        assert_eq!(
-            named_window("retry after 5 ms"),
-            Some(Duration::from_millis(5))
-        );
+        assert_eq!(named_window("retry after 5 ms"), Some(Duration::from_millis(5)));
         assert_eq!(named_window("too many items"), None);
         assert_eq!(named_window("Too Many Requests"), None);
     }
@@ -176,13 +162,8 @@ mod tests {
 
     #[test]
     fn half_of_an_announced_limit_is_used_in_any_interval() {
-        let mut window = Window {
-            limit: Some(RateLimit {
-                calls: 25,
-                seconds: 1,
-            }),
-            ..Window::default()
-        };
+        let mut window =
+            Window { limit: Some(RateLimit { calls: 25, seconds: 1 }), ..Window::default() };
         let mut now = at(0);
         let mut sent = Vec::new();
         while sent.len() < 60 {

@@ -112,9 +112,8 @@ impl<T: Transport, R: Runtime> Client<T, R> {
             Ok(answer) => answer,
             Err(failure) => {
                 // Up to 4.22 a vanished rule is a 431, from 4.23 a 530 (observed).
-                let vanished = failure
-                    .server()
-                    .is_some_and(|error| matches!(error.code, 431 | 530));
+                let vanished =
+                    failure.server().is_some_and(|error| matches!(error.code, 431 | 530));
                 if vanished {
                     debug!(%rule, "the rule has vanished");
                     return Ok(None);
@@ -123,11 +122,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
             }
         };
         let wrapped = answer.contains_key("lbrulevmidip");
-        let array = if wrapped {
-            "lbrulevmidip"
-        } else {
-            "loadbalancerruleinstance"
-        };
+        let array = if wrapped { "lbrulevmidip" } else { "loadbalancerruleinstance" };
         match Pages::new(u32::MAX).handle_page(&answer, array) {
             PageStep::Complete(entries) => {
                 let members = entries.iter().map(member).collect();
@@ -179,9 +174,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         &self,
         project: Option<&ProjectId>,
     ) -> Result<(Vec<Network>, Acls), CallError> {
-        let entries = self
-            .listed(NETWORKS, project, Vec::new(), "network")
-            .await?;
+        let entries = self.listed(NETWORKS, project, Vec::new(), "network").await?;
         let networks = decoded(NETWORKS, sorted(&entries, network, |network| &network.id))?;
         if networks.iter().all(|network| network.vpc.is_none()) {
             let nothing = (Listing::Listed(Vec::new()), Listing::Listed(Vec::new()));
@@ -192,10 +185,9 @@ impl<T: Transport, R: Runtime> Client<T, R> {
             self.observe_acl_items(project, &networks),
         )?;
         let lists = match lists {
-            Listing::Listed(entries) => Listing::Listed(decoded(
-                ACL_LISTS,
-                sorted(&entries, acl_list, |list| &list.id),
-            )?),
+            Listing::Listed(entries) => {
+                Listing::Listed(decoded(ACL_LISTS, sorted(&entries, acl_list, |list| &list.id))?)
+            }
             Listing::Denied => Listing::Denied,
         };
         Ok((networks, (lists, items)))
@@ -208,18 +200,13 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         project: Option<&ProjectId>,
         networks: &[Network],
     ) -> Result<Listing<Vec<NetworkAclItem>>, CallError> {
-        let entries = match self
-            .listed_if_allowed(ACL_ITEMS, project, "networkacl")
-            .await
-        {
+        let entries = match self.listed_if_allowed(ACL_ITEMS, project, "networkacl").await {
             Ok(Listing::Listed(entries)) => entries,
             Ok(Listing::Denied) => return Ok(Listing::Denied),
             Err(error) if error.code == Some(530) => {
                 debug!(%error, "reading ACL items list by list");
-                let used: BTreeSet<&NetworkAclListId> = networks
-                    .iter()
-                    .filter_map(|network| network.acl_list.as_ref())
-                    .collect();
+                let used: BTreeSet<&NetworkAclListId> =
+                    networks.iter().filter_map(|network| network.acl_list.as_ref()).collect();
                 let by_list = try_join_all(used.into_iter().map(|list| {
                     let filter = vec![("aclid", list.to_string())];
                     self.listed(ACL_ITEMS, project, filter, "networkacl")
@@ -235,12 +222,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
     /// Allocated addresses; those asked for that may be free; and, if a recorded one is missing,
     /// those on their way in and out, which the default list hides.
     async fn observe_addresses(&self, scope: &Scope) -> Result<Vec<PublicIpAddress>, CallError> {
-        let Scope {
-            project,
-            addresses: requested,
-            address_ids: recorded,
-            jobs: _,
-        } = scope;
+        let Scope { project, addresses: requested, address_ids: recorded, jobs: _ } = scope;
         let list = |filter| self.addresses(project.as_ref(), filter);
         let mut found = list(Vec::new()).await?;
         let known: BTreeSet<_> = found.iter().map(|address| address.address).collect();
@@ -248,10 +230,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         let mut filters: Vec<Params> = requested
             .difference(&known)
             .map(|address| {
-                vec![
-                    ("ipaddress", address.to_string()),
-                    ("allocatedonly", "false".to_owned()),
-                ]
+                vec![("ipaddress", address.to_string()), ("allocatedonly", "false".to_owned())]
             })
             .collect();
         if !recorded.is_subset(&ids) {
@@ -272,14 +251,9 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         project: Option<&ProjectId>,
         filter: Params,
     ) -> Result<Vec<PublicIpAddress>, CallError> {
-        let entries = self
-            .listed(ADDRESSES, project, filter, "publicipaddress")
-            .await?;
+        let entries = self.listed(ADDRESSES, project, filter, "publicipaddress").await?;
         let addresses = entries.iter().map(address).collect::<Result<Vec<_>, _>>();
-        Ok(decoded(ADDRESSES, addresses)?
-            .into_iter()
-            .flatten()
-            .collect())
+        Ok(decoded(ADDRESSES, addresses)?.into_iter().flatten().collect())
     }
 
     async fn observe_jobs(
@@ -300,14 +274,9 @@ impl<T: Transport, R: Runtime> Client<T, R> {
                 decoded(QUERY, answer.and_then(|answer| associate_job(&answer)))
             }
             Err(failure) => {
-                let unknown = failure
-                    .server()
-                    .is_some_and(|error| is_unknown_id(error) || error.code == 531);
-                if unknown {
-                    Ok(AssociateJob::Unknown)
-                } else {
-                    Err(failure.into_error(QUERY))
-                }
+                let unknown =
+                    failure.server().is_some_and(|error| is_unknown_id(error) || error.code == 531);
+                if unknown { Ok(AssociateJob::Unknown) } else { Err(failure.into_error(QUERY)) }
             }
         }
     }

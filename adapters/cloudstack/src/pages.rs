@@ -37,13 +37,7 @@ pub(crate) enum PageStep {
 impl Pages {
     /// Starts with page 1 of pages of `size`.
     pub(crate) fn new(size: u32) -> Self {
-        Self {
-            size: size.max(1),
-            page: 1,
-            count: None,
-            entries: Vec::new(),
-            ids: BTreeSet::new(),
-        }
+        Self { size: size.max(1), page: 1, count: None, entries: Vec::new(), ids: BTreeSet::new() }
     }
 
     /// Takes the page that was asked for. An empty list is `{}`, and a page behind the end has

@@ -20,10 +20,7 @@ pub struct Credentials {
 impl Credentials {
     /// The pair as registerUserKeys or getUserKeys gave it; blanks around it are dropped.
     pub fn new(api_key: &str, secret_key: &str) -> Self {
-        Self {
-            api_key: api_key.trim().to_owned(),
-            secret_key: secret_key.trim().to_owned(),
-        }
+        Self { api_key: api_key.trim().to_owned(), secret_key: secret_key.trim().to_owned() }
     }
 
     pub(crate) fn api_key(&self) -> &str {
@@ -50,11 +47,8 @@ impl Redactor {
     /// For the credentials and the signature of a request.
     pub(crate) fn new(credentials: &Credentials, signature: &str) -> Self {
         // Serializers escape `=` in a JSON text; the rest of a signature identifies it as well.
-        let secrets = [
-            credentials.api_key(),
-            credentials.secret_key(),
-            signature.trim_end_matches('='),
-        ];
+        let secrets =
+            [credentials.api_key(), credentials.secret_key(), signature.trim_end_matches('=')];
         let mut needles = Vec::new();
         for secret in secrets.into_iter().filter(|text| text.len() >= SHORTEST) {
             needles.push(secret.to_owned());
@@ -87,10 +81,7 @@ impl Redactor {
 /// A server's words, fit for an error or a log: no echo of a signed request, no line ends, at most
 /// `length` characters.
 pub(crate) fn quotable(text: &str, length: usize) -> String {
-    let flat: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let flat: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let flat = without_echo(flat.trim());
     let mut short: String = flat.chars().take(length).collect();
     if short.len() < flat.len() {
@@ -130,9 +121,7 @@ fn next_echo(text: &str) -> Option<(usize, usize)> {
             .take_while(|c| matches!(c, '=' | ':' | '"' | '\'' | ' ' | '>'))
             .map(char::len_utf8)
             .sum();
-        let has_sign = rest
-            .get(..separator)
-            .is_some_and(|text| text.contains(['=', ':', '>']));
+        let has_sign = rest.get(..separator).is_some_and(|text| text.contains(['=', ':', '>']));
         let value: usize = rest
             .get(separator..)?
             .chars()
@@ -188,16 +177,10 @@ mod tests {
             "GET /client/api?apiKey=[removed]&signature=[removed]&command=x"
         );
         assert_eq!(
-            quotable(
-                "unable to verify user credentials and/or request signature",
-                200
-            ),
+            quotable("unable to verify user credentials and/or request signature", 200),
             "unable to verify user credentials and/or request signature"
         );
-        assert_eq!(
-            quotable("{\"apikey\": \"abc\"}", 99),
-            "{\"apikey\": \"[removed]\"}"
-        );
+        assert_eq!(quotable("{\"apikey\": \"abc\"}", 99), "{\"apikey\": \"[removed]\"}");
         assert_eq!(
             quotable("signature=é&é=signature: ü", 99),
             "signature=[removed]&é=signature: [removed]"

@@ -86,15 +86,8 @@ impl HttpTransport {
             (Some(host), Some(port)) => format!("{host}:{port}"),
             (host, _) => host.unwrap_or_default().to_owned(),
         };
-        let client = builder(options)?
-            .build()
-            .map_err(TransportConfigError::Client)?;
-        Ok(Self {
-            client,
-            url,
-            host,
-            max_body: options.max_body,
-        })
+        let client = builder(options)?.build().map_err(TransportConfigError::Client)?;
+        Ok(Self { client, url, host, max_body: options.max_body })
     }
 
     /// Host and port, for texts.
@@ -108,20 +101,12 @@ impl HttpTransport {
             return Err(self.redirected(&response));
         }
         let header = response.headers().get(CONTENT_TYPE);
-        let content_type = header
-            .and_then(|value| value.to_str().ok())
-            .map(str::to_owned);
+        let content_type = header.and_then(|value| value.to_str().ok()).map(str::to_owned);
         let mut body = Vec::new();
-        while let Some(chunk) = response
-            .chunk()
-            .await
-            .map_err(|error| self.failed(&error))?
-        {
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.failed(&error))? {
             if body.len() + chunk.len() > self.max_body {
-                let text = format!(
-                    "the answer of {} is larger than {} bytes",
-                    self.host, self.max_body
-                );
+                let text =
+                    format!("the answer of {} is larger than {} bytes", self.host, self.max_body);
                 return Err(TransportError {
                     kind: TransportErrorKind::TooLarge,
                     sent: true,
@@ -166,20 +151,11 @@ impl HttpTransport {
                 format!("TLS with {host} failed: {cause}; check the certificate, or set ca-file"),
             )
         } else if error.is_connect() {
-            (
-                TransportErrorKind::Connect,
-                format!("no connection to {host}: {cause}"),
-            )
+            (TransportErrorKind::Connect, format!("no connection to {host}: {cause}"))
         } else if error.is_timeout() {
-            (
-                TransportErrorKind::Timeout,
-                format!("no answer from {host} in time"),
-            )
+            (TransportErrorKind::Timeout, format!("no answer from {host} in time"))
         } else {
-            (
-                TransportErrorKind::Broken,
-                format!("the connection to {host} broke: {cause}"),
-            )
+            (TransportErrorKind::Broken, format!("the connection to {host} broke: {cause}"))
         };
         let sent = !(error.is_connect() || error.is_builder());
         TransportError { kind, sent, text }

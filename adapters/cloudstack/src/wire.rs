@@ -50,17 +50,12 @@ impl WireRequest {
     /// The value of a parameter.
     pub fn param(&self, name: &str) -> Option<&str> {
         let same = |(key, _): &&(String, String)| key == name;
-        self.params
-            .iter()
-            .find(same)
-            .map(|(_, value)| value.as_str())
+        self.params.iter().find(same).map(|(_, value)| value.as_str())
     }
 
     /// The parameters as `application/x-www-form-urlencoded`: a form body, or a query string.
     pub fn encoded(&self) -> String {
-        form_urlencoded::Serializer::new(String::new())
-            .extend_pairs(&self.params)
-            .finish()
+        form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.params).finish()
     }
 }
 
@@ -148,9 +143,7 @@ pub struct TokioRuntime;
 
 impl Runtime for TokioRuntime {
     fn now(&self) -> Timestamp {
-        let since = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         later(Timestamp::UNIX_EPOCH, since)
     }
 
@@ -194,10 +187,7 @@ mod tests {
              &apiKey=AKtest-01_x&signature=PQaV8%2FA%3D"
         );
         let shown = format!("{request:?}");
-        assert!(
-            !shown.contains("AKtest") && !shown.contains("PQaV8"),
-            "{shown}"
-        );
+        assert!(!shown.contains("AKtest") && !shown.contains("PQaV8"), "{shown}");
     }
 
     #[test]

@@ -320,9 +320,7 @@ mod tests {
         let address = lab.address("203.0.113.2");
         let accepted = lab.ask("createLoadBalancerRule", &rule_params(&address, "80", &[]));
         let job = text(&accepted["jobid"]);
-        let refused = lab
-            .by("other")
-            .refused("queryAsyncJobResult", &[("jobid", &job)]);
+        let refused = lab.by("other").refused("queryAsyncJobResult", &[("jobid", &job)]);
         assert_eq!((refused.code, refused.class), (531, Some(4365)));
     }
 
@@ -331,13 +329,8 @@ mod tests {
         let by_object = |release: &str| {
             let mut lab = Lab::on(release);
             let rule = lab.rule("80", &[]);
-            let params = [
-                ("resourceid", rule.as_str()),
-                ("resourcetype", "FirewallRule"),
-            ];
-            let response = lab
-                .simulator
-                .call("prod", "queryAsyncJobResult", &params, lab.now);
+            let params = [("resourceid", rule.as_str()), ("resourcetype", "FirewallRule")];
+            let response = lab.simulator.call("prod", "queryAsyncJobResult", &params, lab.now);
             response.status
         };
         assert_eq!(by_object("4.22.1"), 200);
@@ -355,24 +348,15 @@ mod tests {
         assert_eq!(lab.ask("createLoadBalancerRule", &first)["jobid"], id);
         let again = rule_params(&address, "81", &with("81", id));
         assert_eq!(lab.refused("createLoadBalancerRule", &again).code, 530);
-        let upper = rule_params(
-            &address,
-            "82",
-            &with("82", "357AFFD4-2CB4-4ADC-96FC-33DD2A53CAAE"),
-        );
+        let upper =
+            rule_params(&address, "82", &with("82", "357AFFD4-2CB4-4ADC-96FC-33DD2A53CAAE"));
         assert_eq!(lab.refused("createLoadBalancerRule", &upper).code, 431);
-        assert_eq!(
-            lab.column("listLoadBalancerRules", &[], "publicport"),
-            ["80", "81", "82"]
-        );
+        assert_eq!(lab.column("listLoadBalancerRules", &[], "publicport"), ["80", "81", "82"]);
         // A request that was refused before leaves the id free.
         let other = "457affd4-2cb4-4adc-96fc-33dd2a53caae";
         let taken = rule_params(&address, "80", &with("80", other));
         assert_eq!(lab.refused("createLoadBalancerRule", &taken).code, 537);
-        assert_eq!(
-            lab.refused("queryAsyncJobResult", &[("jobid", other)]).code,
-            431
-        );
+        assert_eq!(lab.refused("queryAsyncJobResult", &[("jobid", other)]).code, 431);
         let good = rule_params(&address, "90", &with("90", other));
         assert_eq!(lab.ask("createLoadBalancerRule", &good)["jobid"], other);
     }

@@ -247,10 +247,7 @@ mod tests {
         assert_eq!(found(&[("listall", "true")]), 0);
         assert_eq!(found(&[("projectid", &project)]), 1);
         assert_eq!(found(&[("projectid", "-1")]), 1);
-        let own = lab.rows(
-            "listVirtualMachines",
-            &[("projectid", "-1"), ("listall", "true")],
-        );
+        let own = lab.rows("listVirtualMachines", &[("projectid", "-1"), ("listall", "true")]);
         assert_eq!(own.len(), 4);
     }
 
@@ -258,18 +255,9 @@ mod tests {
     fn projects_of_others_do_not_exist_for_a_caller() {
         let mut lab = Lab::new();
         let project = lab.id("listProjects", "web");
-        let refused = lab
-            .by("other")
-            .refused("listNetworks", &[("projectid", &project)]);
-        assert_eq!(
-            (refused.code, refused.root.as_str()),
-            (432, "errorresponse")
-        );
-        assert!(
-            refused.text.contains(&format!("in project [{project}]")),
-            "{}",
-            refused.text
-        );
+        let refused = lab.by("other").refused("listNetworks", &[("projectid", &project)]);
+        assert_eq!((refused.code, refused.root.as_str()), (432, "errorresponse"));
+        assert!(refused.text.contains(&format!("in project [{project}]")), "{}", refused.text);
     }
 
     #[test]
@@ -285,10 +273,7 @@ mod tests {
         ];
         lab.run("createTags", &tag);
         let mut found = |params: &[(&str, &str)]| lab.rows("listLoadBalancerRules", params).len();
-        assert_eq!(
-            found(&[("tags[0].key", "owner"), ("tags[0].value", "me")]),
-            1
-        );
+        assert_eq!(found(&[("tags[0].key", "owner"), ("tags[0].value", "me")]), 1);
         assert_eq!(
             found(&[
                 ("tags[0].key", "x"),
@@ -298,13 +283,9 @@ mod tests {
             ]),
             1
         );
+        assert_eq!(found(&[("tags[0].key", "owner"), ("tags[0].value", "you")]), 0);
         assert_eq!(
-            found(&[("tags[0].key", "owner"), ("tags[0].value", "you")]),
-            0
-        );
-        assert_eq!(
-            lab.refused("listLoadBalancerRules", &[("tags[0].key", "owner")])
-                .text,
+            lab.refused("listLoadBalancerRules", &[("tags[0].key", "owner")]).text,
             "No value is passed in for key owner"
         );
     }

@@ -266,11 +266,7 @@ mod tests {
         ] {
             let refused = lab.refused(command, &[("id", NOBODY)]);
             assert_eq!((refused.code, refused.class), (431, Some(9999)));
-            assert!(
-                refused.text.contains("entity does not exist"),
-                "{}",
-                refused.text
-            );
+            assert!(refused.text.contains("entity does not exist"), "{}", refused.text);
         }
         assert_eq!(lab.refused("listNetworks", &[("id", "foo")]).code, 431);
     }
@@ -280,56 +276,29 @@ mod tests {
         let mut lab = Lab::new();
         let address = lab.address("203.0.113.2");
         lab.open(&address, "80", "10.0.0.0/8");
-        assert_eq!(
-            lab.rows("listFirewallRules", &[("networkid", "foo")]).len(),
-            1
-        );
+        assert_eq!(lab.rows("listFirewallRules", &[("networkid", "foo")]).len(), 1);
         assert_eq!(lab.rows("listVirtualMachines", &[("ids", "foo")]).len(), 0);
-        assert_eq!(
-            lab.refused("listVirtualMachines", &[("ids", NOBODY)]).code,
-            431
-        );
+        assert_eq!(lab.refused("listVirtualMachines", &[("ids", NOBODY)]).code, 431);
     }
 
     #[test]
     fn names_are_in_any_letter_case_and_only_true_is_true() {
         let mut lab = Lab::new();
         let network = lab.id("listNetworks", "iso");
-        assert_eq!(
-            lab.rows("listNetworks", &[("ID", &network), ("forVpc", "1")])
-                .len(),
-            1
-        );
-        assert_eq!(
-            lab.rows("listNetworks", &[("id", &network), ("forvpc", "True")])
-                .len(),
-            0
-        );
+        assert_eq!(lab.rows("listNetworks", &[("ID", &network), ("forVpc", "1")]).len(), 1);
+        assert_eq!(lab.rows("listNetworks", &[("id", &network), ("forvpc", "True")]).len(), 0);
     }
 
     #[test]
     fn control_characters_long_values_and_bad_maps_are_refused() {
         let mut lab = Lab::new();
         let long = "x".repeat(256);
-        assert_eq!(
-            lab.refused("listVirtualMachines", &[("name", &long)]).code,
-            431
-        );
-        assert_eq!(
-            lab.refused("listVirtualMachines", &[("name", "a\tb")]).code,
-            431
-        );
-        assert_eq!(
-            lab.rows("listVirtualMachines", &[("name", "a\nb")]).len(),
-            0
-        );
+        assert_eq!(lab.refused("listVirtualMachines", &[("name", &long)]).code, 431);
+        assert_eq!(lab.refused("listVirtualMachines", &[("name", "a\tb")]).code, 431);
+        assert_eq!(lab.rows("listVirtualMachines", &[("name", "a\nb")]).len(), 0);
         assert_eq!(lab.refused("listTags", &[("tags[x].key", "a")]).code, 430);
         assert_eq!(lab.refused("listTags", &[("tags[0]key", "a")]).code, 430);
-        assert_eq!(
-            lab.refused("listNetworks", &[("page", "x"), ("pagesize", "1")])
-                .code,
-            431
-        );
+        assert_eq!(lab.refused("listNetworks", &[("page", "x"), ("pagesize", "1")]).code, 431);
     }
 
     #[test]

@@ -301,9 +301,7 @@ mod tests {
             let mut lab = Lab::slow(1);
             let rule = lab.rule("80", &[]);
             lab.assign(&rule, &["node-1"]);
-            let list = lab
-                .simulator
-                .call("prod", "listLoadBalancerRules", &[], lab.now);
+            let list = lab.simulator.call("prod", "listLoadBalancerRules", &[], lab.now);
             (rule, list.body)
         };
         assert_eq!(transcript(), transcript());
@@ -313,13 +311,9 @@ mod tests {
     fn checks_run_in_cloudstacks_order() {
         let mut lab = Lab::new();
         let mut ask = |params: &[(&str, &str)]| {
-            let params = params
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-            let request = Request {
-                method: Method::Get,
-                params: params.collect(),
-            };
+            let params =
+                params.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            let request = Request { method: Method::Get, params: params.collect() };
             let response = lab.simulator.handle(&request, lab.now);
             let body: Value = serde_json::from_str(&response.body).unwrap();
             let root = body.as_object().unwrap().keys().next().unwrap().clone();
@@ -329,18 +323,12 @@ mod tests {
         let key = ("apiKey", "AKprod");
         let wrong = ("signature", "d3Jvbmc=");
         assert_eq!(ask(&[json]), (401, "null".to_owned()));
-        assert_eq!(
-            ask(&[json, ("command", "")]),
-            (401, "errorresponse".to_owned())
-        );
+        assert_eq!(ask(&[json, ("command", "")]), (401, "errorresponse".to_owned()));
         assert_eq!(
             ask(&[json, ("command", "listzones"), key, wrong]),
             (401, "errorresponse".to_owned())
         );
-        assert_eq!(
-            ask(&[json, ("command", "listZones")]),
-            (401, "listzonesresponse".to_owned())
-        );
+        assert_eq!(ask(&[json, ("command", "listZones")]), (401, "listzonesresponse".to_owned()));
         assert_eq!(
             ask(&[json, ("command", "listZones"), key, wrong]),
             (401, "listzonesresponse".to_owned())
@@ -357,11 +345,9 @@ mod tests {
     #[test]
     fn forbidden_commands_are_refused_before_their_parameters() {
         let mut lab = Lab::new();
-        for command in [
-            "listManagementServers",
-            "listManagementServersMetrics",
-            "addResourceDetail",
-        ] {
+        for command in
+            ["listManagementServers", "listManagementServersMetrics", "addResourceDetail"]
+        {
             let refused = lab.refused(command, &[]);
             assert_eq!((refused.code, refused.class), (432, Some(9999)));
             assert_eq!(
@@ -420,19 +406,10 @@ mod tests {
         };
         let error = lab.simulator.handle(&request("listNetworks"), lab.now);
         assert_eq!(error.header("content-type"), Some("text/xml;charset=utf-8"));
-        assert!(
-            error.body.contains("<errorcode>401</errorcode>"),
-            "{}",
-            error.body
-        );
+        assert!(error.body.contains("<errorcode>401</errorcode>"), "{}", error.body);
         assert!(!error.body.contains("cloud-stack-version"));
-        let old = Lab::on("4.20.0.0")
-            .simulator
-            .handle(&request("listNetworks"), lab.now);
-        assert!(
-            old.body
-                .contains("<listnetworksresponse cloud-stack-version=\"4.20.0.0\">")
-        );
+        let old = Lab::on("4.20.0.0").simulator.handle(&request("listNetworks"), lab.now);
+        assert!(old.body.contains("<listnetworksresponse cloud-stack-version=\"4.20.0.0\">"));
     }
 
     #[test]
@@ -441,21 +418,14 @@ mod tests {
         let response = lab.simulator.call("prod", "createTags", &[], lab.now);
         let text = response.header("X-Description").unwrap();
         assert!(response.body.contains(text));
-        assert_eq!(
-            response.header("Content-Type"),
-            Some("application/json;charset=utf-8")
-        );
+        assert_eq!(response.header("Content-Type"), Some("application/json;charset=utf-8"));
     }
 
     #[test]
     fn the_log_names_accepted_calls_without_secrets() {
         let mut lab = Lab::new();
-        let params = [
-            ("apiKey", "AKprod"),
-            ("signature", "x"),
-            ("response", "json"),
-            ("page", "1"),
-        ];
+        let params =
+            [("apiKey", "AKprod"), ("signature", "x"), ("response", "json"), ("page", "1")];
         lab.simulator.call("prod", "listZones", &params, lab.now);
         lab.simulator.call("prod", "listHosts", &[], lab.now);
         lab.rule("80", &[]);
@@ -463,11 +433,8 @@ mod tests {
         assert_eq!(calls[0].params, [("page".to_owned(), "1".to_owned())]);
         assert_eq!((calls[0].status, calls[0].mutates), (431, false));
         assert!(calls.iter().all(|call| call.command != "listHosts"));
-        let changes: Vec<&str> = calls
-            .iter()
-            .filter(|call| call.mutates)
-            .map(|call| call.command)
-            .collect();
+        let changes: Vec<&str> =
+            calls.iter().filter(|call| call.mutates).map(|call| call.command).collect();
         assert_eq!(changes, ["createLoadBalancerRule"]);
     }
 }

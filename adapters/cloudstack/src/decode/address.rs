@@ -62,9 +62,7 @@ fn static_nat(fields: &Fields<'_>) -> Option<String> {
 /// Its `state` is older than the job (observed: Allocating) and is not looked at.
 pub(crate) fn associated(answer: &JobAnswer) -> Option<(PublicIpId, Option<Ipv4Addr>)> {
     let fields = answer.result_object(KIND, "ipaddress");
-    let named = fields
-        .as_ref()
-        .and_then(|fields| fields.optional_text("id"));
+    let named = fields.as_ref().and_then(|fields| fields.optional_text("id"));
     let id = PublicIpId::parse(named.or(answer.instance.as_deref())?).ok()?;
     let address = fields.and_then(|fields| fields.optional_text("ipaddress")?.parse().ok());
     Some((id, address))
@@ -76,9 +74,7 @@ pub(crate) fn associate_job(answer: &JobAnswer) -> Result<AssociateJob, DecodeEr
         JobOutcome::Pending => Ok(AssociateJob::Pending),
         JobOutcome::Failed { .. } => {
             let instance = answer.instance.as_deref();
-            Ok(AssociateJob::Failed(
-                instance.and_then(|text| PublicIpId::parse(text).ok()),
-            ))
+            Ok(AssociateJob::Failed(instance.and_then(|text| PublicIpId::parse(text).ok())))
         }
         JobOutcome::Succeeded => match associated(answer) {
             Some((id, _)) => Ok(AssociateJob::Succeeded(id)),
@@ -100,10 +96,7 @@ mod tests {
         );
         let address = address(&value).unwrap().unwrap();
         assert_eq!(address.address, Ipv4Addr::new(203, 0, 113, 25));
-        assert_eq!(
-            address.allocated.as_deref(),
-            Some("2026-12-01T20:16:39+0000")
-        );
+        assert_eq!(address.allocated.as_deref(), Some("2026-12-01T20:16:39+0000"));
         // `networkid` is the public network; the guest network is `associatednetworkid`.
         let network = address.network.unwrap();
         assert_eq!(network.as_str(), "3ce4aed7-6707-42be-8460-e56cbb34d031");
@@ -116,10 +109,7 @@ mod tests {
             "networkid": "public", "state": "Free", "tags": []});
         let address = address(&value).unwrap().unwrap();
         assert_eq!(address.state, AddressState::Free);
-        assert_eq!(
-            (address.allocated, address.network, address.has_rules),
-            (None, None, None)
-        );
+        assert_eq!((address.allocated, address.network, address.has_rules), (None, None, None));
     }
 
     #[test]
@@ -133,27 +123,15 @@ mod tests {
         let full =
             json!({"isstaticnat": true, "virtualmachineid": "v1", "virtualmachinename": "web"});
         assert_eq!(nat(full), Some("web".to_owned()));
-        assert_eq!(
-            nat(json!({"virtualmachineid": "v1"})),
-            Some("v1".to_owned())
-        );
+        assert_eq!(nat(json!({"virtualmachineid": "v1"})), Some("v1".to_owned()));
         assert_eq!(nat(json!({"isstaticnat": "true"})), Some(String::new()));
     }
 
     #[test]
     fn odd_entries() {
-        assert!(
-            address(&json!({"id": "a1", "ipaddress": "2001:db8::1"}))
-                .unwrap()
-                .is_none()
-        );
+        assert!(address(&json!({"id": "a1", "ipaddress": "2001:db8::1"})).unwrap().is_none());
         let error = address(&json!({"id": "a1", "ipaddress": "203.0.113.78", "state": "Lost"}));
-        assert!(
-            error
-                .unwrap_err()
-                .to_string()
-                .contains("`state` is `\"Lost\"`")
-        );
+        assert!(error.unwrap_err().to_string().contains("`state` is `\"Lost\"`"));
         assert!(address(&json!({"ipaddress": "203.0.113.78", "state": "Free"})).is_err());
     }
 }

@@ -23,9 +23,7 @@ pub(crate) fn virtual_machine(value: &Value) -> Result<VirtualMachine, DecodeErr
         name: fields.text("name")?.to_owned(),
         state: fields.text("state")?.to_owned(),
         zone: fields.any_text("zonename").unwrap_or_default().to_owned(),
-        offering: fields
-            .optional_text("serviceofferingname")
-            .map(str::to_owned),
+        offering: fields.optional_text("serviceofferingname").map(str::to_owned),
         nics,
     })
 }
@@ -37,9 +35,7 @@ pub(crate) fn member(value: &Value) -> Result<VirtualMachineId, DecodeError> {
 }
 
 fn id(fields: &Fields<'_>) -> Result<VirtualMachineId, DecodeError> {
-    fields.id("id", |text| {
-        VirtualMachineId::parse(&text.to_ascii_lowercase()).ok()
-    })
+    fields.id("id", |text| VirtualMachineId::parse(&text.to_ascii_lowercase()).ok())
 }
 
 /// A NIC; `None` for one that is in no network. Up to 4.15 lists have no `deviceid`: then the
@@ -53,10 +49,7 @@ fn nic(index: u32, value: &Value) -> Result<Option<Nic>, DecodeError> {
     let ipv6 = fields.optional_text("ip6address");
     Ok(Some(Nic {
         network,
-        network_name: fields
-            .any_text("networkname")
-            .unwrap_or_default()
-            .to_owned(),
+        network_name: fields.any_text("networkname").unwrap_or_default().to_owned(),
         ipv4: ipv4.and_then(|text| text.parse::<Ipv4Addr>().ok()),
         ipv6: ipv6.and_then(|text| text.parse::<Ipv6Addr>().ok()),
         default: fields.flag("isdefault"),
@@ -92,11 +85,7 @@ mod tests {
         let value = json!({"id": "v1", "name": "a", "state": "Stopped",
             "nic": [{"networkid": "n1"}, {"id": "x"}, {"networkid": "n3", "ipaddress": "?"}]});
         let machine = virtual_machine(&value).unwrap();
-        let seen: Vec<_> = machine
-            .nics
-            .iter()
-            .map(|nic| (nic.device, nic.ipv4))
-            .collect();
+        let seen: Vec<_> = machine.nics.iter().map(|nic| (nic.device, nic.ipv4)).collect();
         assert_eq!(seen, [(0, None), (2, None)]);
         assert_eq!(machine.zone, "");
     }

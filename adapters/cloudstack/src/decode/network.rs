@@ -38,10 +38,7 @@ fn network_service(fields: &Fields<'_>) -> Result<NetworkService, DecodeError> {
         text(entry, "name").map(|name| (name, value))
     };
     Ok(NetworkService {
-        providers: providers
-            .iter()
-            .filter_map(|entry| text(entry, "name"))
-            .collect(),
+        providers: providers.iter().filter_map(|entry| text(entry, "name")).collect(),
         capabilities: capabilities.iter().filter_map(pair).collect(),
     })
 }
@@ -71,12 +68,9 @@ pub(crate) fn acl_list(value: &Value) -> Result<NetworkAclList, DecodeError> {
 /// An entry of `networkacl`.
 pub(crate) fn acl_item(value: &Value) -> Result<NetworkAclItem, DecodeError> {
     let fields = Fields::of("network ACL item", value)?;
-    let ingress = fields.parsed("traffictype", "Ingress or Egress", |text| {
-        one_of(text, "Ingress", "Egress")
-    })?;
-    let allow = fields.parsed("action", "Allow or Deny", |text| {
-        one_of(text, "Allow", "Deny")
-    })?;
+    let ingress = fields
+        .parsed("traffictype", "Ingress or Egress", |text| one_of(text, "Ingress", "Egress"))?;
+    let allow = fields.parsed("action", "Allow or Deny", |text| one_of(text, "Allow", "Deny"))?;
     Ok(NetworkAclItem {
         id: fields.id("id", |text| NetworkAclItemId::parse(text).ok())?,
         list: fields.id("aclid", |text| NetworkAclListId::parse(text).ok())?,
@@ -118,10 +112,7 @@ mod tests {
         assert_eq!(network.vpc.unwrap().as_str(), "v1");
         let lb = &network.services["Lb"];
         assert!(lb.providers.contains("VpcVirtualRouter"));
-        assert_eq!(
-            lb.capabilities["SupportedLbAlgorithms"],
-            "roundrobin,leastconn,source"
-        );
+        assert_eq!(lb.capabilities["SupportedLbAlgorithms"], "roundrobin,leastconn,source");
         assert!(network.services.contains_key("NetworkACL"));
     }
 
@@ -139,15 +130,9 @@ mod tests {
             r#"{"id":"2f1fc94c-2844-4cdf-a054-3406f74f5c14","protocol":"Tcp","startport":"30443","endport":"30443","traffictype":"Ingress","state":"Active","cidrlist":"10.10.0.0/16","tags":[],"aclid":"a86f87f6-47eb-44d5-b68c-f8d8e042aa79","aclname":"custom-acl","number":2,"action":"Allow","reason":"k8s demo/web"}"#,
         );
         let item = acl_item(&value).unwrap();
-        assert_eq!(
-            (item.protocol.as_str(), item.ports),
-            ("tcp", Some((30443, 30443)))
-        );
+        assert_eq!((item.protocol.as_str(), item.ports), ("tcp", Some((30443, 30443))));
         assert!(item.ingress && item.allow);
-        assert_eq!(
-            (item.number, item.reason.as_deref()),
-            (2, Some("k8s demo/web"))
-        );
+        assert_eq!((item.number, item.reason.as_deref()), (2, Some("k8s demo/web")));
     }
 
     #[test]
@@ -166,9 +151,6 @@ mod tests {
         let value = json!({"id": "i1", "aclid": "l1", "protocol": "tcp", "number": 1,
             "action": "Allow", "state": "Active", "traffictype": ""});
         let error = acl_item(&value).unwrap_err().to_string();
-        assert!(
-            error.contains("i1") && error.contains("traffictype"),
-            "{error}"
-        );
+        assert!(error.contains("i1") && error.contains("traffictype"), "{error}");
     }
 }

@@ -91,18 +91,9 @@ mod tests {
     #[test]
     fn what_others_store_is_kept_as_it_is() {
         assert_eq!(rule("protocol", Value::Null).protocol, None);
-        assert_eq!(
-            rule("protocol", json!("ssl")).protocol,
-            Some(Err("ssl".to_owned()))
-        );
-        assert_eq!(
-            rule("algorithm", json!("bogus")).algorithm,
-            Err("bogus".to_owned())
-        );
-        assert_eq!(
-            rule("algorithm", json!("RoundRobin")).algorithm,
-            Ok(Algorithm::RoundRobin)
-        );
+        assert_eq!(rule("protocol", json!("ssl")).protocol, Some(Err("ssl".to_owned())));
+        assert_eq!(rule("algorithm", json!("bogus")).algorithm, Err("bogus".to_owned()));
+        assert_eq!(rule("algorithm", json!("RoundRobin")).algorithm, Ok(Algorithm::RoundRobin));
         assert_eq!(rule("name", json!("")).name, "");
         assert_eq!(rule("state", json!("Deleting")).state, RuleState::Deleting);
         assert_eq!(rule("publicport", json!(0)).public_port, 0);
@@ -111,16 +102,10 @@ mod tests {
     #[test]
     fn sources_in_every_spelling() {
         let two = rule("cidrlist", json!("10.0.0.0/8 192.0.2.0/24")).sources;
-        assert_eq!(
-            rule("cidrlist", json!("192.0.2.0/24,10.0.0.0/8")).sources,
-            two
-        );
+        assert_eq!(rule("cidrlist", json!("192.0.2.0/24,10.0.0.0/8")).sources, two);
         assert!(rule("cidrlist", Value::Null).sources.is_everybody());
         // Cut at 255 characters: the rest of the last entry is dropped.
-        assert_eq!(
-            rule("cidrlist", json!("10.0.0.0/8,192.0.2.0/24,10.0.")).sources,
-            two
-        );
+        assert_eq!(rule("cidrlist", json!("10.0.0.0/8,192.0.2.0/24,10.0.")).sources, two);
         assert!(!rule("cidrlist", json!("rubbish")).sources.is_everybody());
     }
 
@@ -129,10 +114,7 @@ mod tests {
         let mut entry = recorded(RULE);
         entry["publicport"] = json!("http");
         let error = load_balancer_rule(&entry).unwrap_err().to_string();
-        assert!(
-            error.contains("60ab8e3f") && error.contains("publicport"),
-            "{error}"
-        );
+        assert!(error.contains("60ab8e3f") && error.contains("publicport"), "{error}");
         entry["publicport"] = Value::Null;
         assert!(load_balancer_rule(&entry).is_err());
     }

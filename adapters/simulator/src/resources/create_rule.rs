@@ -345,11 +345,7 @@ mod tests {
         let mut lab = Lab::new();
         let rule = lab.rule(
             "80",
-            &[
-                ("protocol", " TCP"),
-                ("algorithm", "RoundRobin"),
-                ("description", "why"),
-            ],
+            &[("protocol", " TCP"), ("algorithm", "RoundRobin"), ("description", "why")],
         );
         let listed = lab.listed_rule(&rule);
         assert_eq!(listed["state"], "Add");
@@ -385,32 +381,18 @@ mod tests {
         for (name, value, cause) in [
             ("algorithm", "random", "Invalid algorithm: random"),
             ("cidrlist", "10.0.0.0/33", "CIDR [10.0.0.0/33] is invalid."),
-            (
-                "publicport",
-                "65536",
-                "publicPort is an invalid value: 65536",
-            ),
+            ("publicport", "65536", "publicPort is an invalid value: 65536"),
             ("privateport", "-1", "privatePort is an invalid value: -1"),
             (
                 "protocol",
                 "sctp",
                 "protocol sctp is not in valid protocols [tcp, udp, tcp-proxy, ssl]",
             ),
-            (
-                "protocol",
-                "udp",
-                "LB service provider cannot support this rule",
-            ),
-            (
-                "publicport",
-                "8081",
-                "LB service provider cannot support this rule",
-            ),
+            ("protocol", "udp", "LB service provider cannot support this rule"),
+            ("publicport", "8081", "LB service provider cannot support this rule"),
         ] {
-            let refused = lab.refused(
-                "createLoadBalancerRule",
-                &rule_params(&address, "80", &[(name, value)]),
-            );
+            let refused = lab
+                .refused("createLoadBalancerRule", &rule_params(&address, "80", &[(name, value)]));
             assert_eq!((refused.code, refused.class), (431, Some(9999)), "{name}");
             assert_eq!(refused.text, cause);
         }
@@ -437,19 +419,10 @@ mod tests {
         assert_eq!((taken.code, taken.class), (537, Some(9999)));
         assert!(
             taken.text.contains(&rule)
-                && taken
-                    .text
-                    .starts_with("The range specified, 80-80, conflicts")
+                && taken.text.starts_with("The range specified, 80-80, conflicts")
         );
-        let forwarded = lab.refused(
-            "createLoadBalancerRule",
-            &rule_params(&address, "2225", &[]),
-        );
-        assert!(
-            forwarded.text.contains(r#""purpose":"PortForwarding""#),
-            "{}",
-            forwarded.text
-        );
+        let forwarded = lab.refused("createLoadBalancerRule", &rule_params(&address, "2225", &[]));
+        assert!(forwarded.text.contains(r#""purpose":"PortForwarding""#), "{}", forwarded.text);
         assert!(forwarded.text.ends_with("which has 2222-2230"));
     }
 
@@ -469,8 +442,7 @@ mod tests {
         let mut lab = Lab::new();
         let address = lab.address("203.0.113.1");
         assert_eq!(
-            lab.refused("createLoadBalancerRule", &rule_params(&address, "53", &[]))
-                .code,
+            lab.refused("createLoadBalancerRule", &rule_params(&address, "53", &[])).code,
             431
         );
         lab.rule_on(&address, "8080", &[]);
@@ -481,17 +453,12 @@ mod tests {
         let mut lab = Lab::new();
         let foreign = lab.address("203.0.113.4");
         assert_eq!(
-            lab.refused("createLoadBalancerRule", &rule_params(&foreign, "80", &[]))
-                .code,
+            lab.refused("createLoadBalancerRule", &rule_params(&foreign, "80", &[])).code,
             531
         );
         let free = lab.rows("listPublicIpAddresses", &[("state", "Free")]);
         let free = text(&free[0]["id"]);
-        assert_eq!(
-            lab.refused("createLoadBalancerRule", &rule_params(&free, "80", &[]))
-                .code,
-            431
-        );
+        assert_eq!(lab.refused("createLoadBalancerRule", &rule_params(&free, "80", &[])).code, 431);
     }
 
     #[test]
@@ -503,17 +470,9 @@ mod tests {
         lab.rule("81", &[("openfirewall", "ABSENT")]);
         lab.rule("82", &[]);
         let opened = lab.rows("listFirewallRules", &[]);
-        let seen: Vec<(Value, Value)> = opened
-            .iter()
-            .map(|row| (row["startport"].clone(), row["cidrlist"].clone()))
-            .collect();
-        assert_eq!(
-            seen,
-            [
-                (81.into(), "0.0.0.0/0".into()),
-                (80.into(), "10.0.0.0/8".into())
-            ]
-        );
+        let seen: Vec<(Value, Value)> =
+            opened.iter().map(|row| (row["startport"].clone(), row["cidrlist"].clone())).collect();
+        assert_eq!(seen, [(81.into(), "0.0.0.0/0".into()), (80.into(), "10.0.0.0/8".into())]);
     }
 
     #[test]
@@ -572,9 +531,7 @@ mod tests {
             let address = lab.address("203.0.113.2");
             let idle = lab.id("listNetworks", "idle");
             let params = rule_params(&address, "80", &[("networkid", &idle)]);
-            lab.simulator
-                .call("prod", "createLoadBalancerRule", &params, lab.now)
-                .status
+            lab.simulator.call("prod", "createLoadBalancerRule", &params, lab.now).status
         };
         assert_eq!((outcome("4.22.0"), outcome("4.22.1")), (200, 431));
     }

@@ -432,25 +432,15 @@ mod tests {
         ];
         let rule = lab.run("createFirewallRule", &params)["firewallrule"].clone();
         assert_eq!(rule["protocol"], "tcp");
-        assert_eq!(
-            (&rule["startport"], &rule["endport"]),
-            (&80.into(), &80.into())
-        );
+        assert_eq!((&rule["startport"], &rule["endport"]), (&80.into(), &80.into()));
         assert_eq!(rule["cidrlist"], "10.0.0.1/8,192.0.2.0/24");
         assert_eq!(rule["state"], "Active");
         assert_eq!(rule["destcidrlist"], "");
-        let everywhere = [
-            ("ipaddressid", address.as_str()),
-            ("protocol", "udp"),
-            ("cidrlist", ""),
-        ];
+        let everywhere = [("ipaddressid", address.as_str()), ("protocol", "udp"), ("cidrlist", "")];
         let rule = lab.run("createFirewallRule", &everywhere)["firewallrule"].clone();
         assert_eq!(rule["cidrlist"], "0.0.0.0/0");
         assert_eq!(rule.get("startport"), None);
-        assert_eq!(
-            lab.column("listFirewallRules", &[], "protocol"),
-            ["udp", "tcp"]
-        );
+        assert_eq!(lab.column("listFirewallRules", &[], "protocol"), ["udp", "tcp"]);
     }
 
     #[test]
@@ -459,33 +449,20 @@ mod tests {
         let address = lab.address("203.0.113.2");
         lab.open(&address, "80", "10.0.0.0/8");
         let params = |first: &'static str, last: &'static str, cidrs: &'static str| {
-            vec![
-                ("protocol", "tcp"),
-                ("startport", first),
-                ("endport", last),
-                ("cidrlist", cidrs),
-            ]
+            vec![("protocol", "tcp"), ("startport", first), ("endport", last), ("cidrlist", cidrs)]
         };
         let mut status = |given: Vec<(&str, &str)>| {
             let mut params = vec![("ipaddressid", address.as_str())];
             params.extend(given);
-            let response = lab
-                .simulator
-                .call("prod", "createFirewallRule", &params, lab.now);
+            let response = lab.simulator.call("prod", "createFirewallRule", &params, lab.now);
             response.status
         };
         assert_eq!(status(params("80", "80", "10.0.0.0/8")), 537);
         assert_eq!(status(params("70", "90", "192.0.2.0/24,10.0.0.0/8")), 537);
         assert_eq!(status(params("80", "80", "10.1.0.0/16")), 200);
         assert_eq!(status(params("81", "81", "10.0.0.0/8")), 200);
-        assert_eq!(
-            status(vec![("protocol", "tcp"), ("cidrlist", "10.0.0.0/8")]),
-            200
-        );
-        assert_eq!(
-            status(vec![("protocol", "tcp"), ("cidrlist", "10.0.0.0/8")]),
-            537
-        );
+        assert_eq!(status(vec![("protocol", "tcp"), ("cidrlist", "10.0.0.0/8")]), 200);
+        assert_eq!(status(vec![("protocol", "tcp"), ("cidrlist", "10.0.0.0/8")]), 537);
         assert_eq!(status(vec![("protocol", "icmp")]), 200);
         assert_eq!(status(vec![("protocol", "icmp")]), 431);
     }
@@ -495,11 +472,7 @@ mod tests {
         let mut lab = Lab::new();
         let address = lab.address("203.0.113.2");
         for (params, code, cause) in [
-            (
-                vec![("protocol", "all")],
-                431,
-                "Protocol all is not supported in zone 1",
-            ),
+            (vec![("protocol", "all")], 431, "Protocol all is not supported in zone 1"),
             (
                 vec![("protocol", "tcp"), ("startport", "2"), ("endport", "1")],
                 431,
@@ -545,17 +518,10 @@ mod tests {
         let address = lab.address("203.0.113.2");
         let rule = lab.open(&address, "80", "10.0.0.0/8");
         lab.by("other");
-        assert_eq!(
-            lab.refused("deleteFirewallRule", &[("id", &rule)]).code,
-            531
-        );
+        assert_eq!(lab.refused("deleteFirewallRule", &[("id", &rule)]).code, 531);
         let create = [("ipaddressid", address.as_str()), ("protocol", "tcp")];
         assert_eq!(lab.refused("createFirewallRule", &create).code, 531);
-        assert_eq!(
-            lab.refused("listFirewallRules", &[("ipaddressid", &address)])
-                .code,
-            531
-        );
+        assert_eq!(lab.refused("listFirewallRules", &[("ipaddressid", &address)]).code, 531);
         assert_eq!(lab.rows("listFirewallRules", &[]).len(), 0);
     }
 
@@ -569,21 +535,14 @@ mod tests {
         lab.run("deleteFirewallRule", &[("id", &rule)]);
         let refused = lab.refused("deleteFirewallRule", &[("id", &rule)]);
         assert_eq!((refused.code, refused.class), (431, Some(4350)));
-        assert!(
-            refused
-                .text
-                .starts_with("Unable to find firewall rule by ID=")
-        );
+        assert!(refused.text.starts_with("Unable to find firewall rule by ID="));
     }
 
     #[test]
     fn a_rule_is_in_state_add_until_it_is_pushed() {
         let mut lab = Lab::slow(5);
         let address = lab.address("203.0.113.2");
-        lab.ask(
-            "createFirewallRule",
-            &[("ipaddressid", &address), ("protocol", "tcp")],
-        );
+        lab.ask("createFirewallRule", &[("ipaddressid", &address), ("protocol", "tcp")]);
         assert_eq!(lab.column("listFirewallRules", &[], "state"), ["Add"]);
         lab.wait(5);
         assert_eq!(lab.column("listFirewallRules", &[], "state"), ["Active"]);
@@ -593,38 +552,21 @@ mod tests {
     fn addresses_of_a_vpc_take_rules_if_its_offering_has_a_firewall() {
         let mut lab = Lab::new();
         let address = lab.address("203.0.113.3");
-        let create = [
-            ("ipaddressid", address.as_str()),
-            ("protocol", "tcp"),
-            ("startport", "80"),
-        ];
+        let create = [("ipaddressid", address.as_str()), ("protocol", "tcp"), ("startport", "80")];
         let refused = lab.refused("createFirewallRule", &create);
         assert!(
-            refused
-                .text
-                .starts_with("Firewall service is not supported in VPC VPC {"),
+            refused.text.starts_with("Firewall service is not supported in VPC VPC {"),
             "{}",
             refused.text
         );
-        assert_eq!(
-            lab.rows("listFirewallRules", &[("ipaddressid", &address)])
-                .len(),
-            0
-        );
+        assert_eq!(lab.rows("listFirewallRules", &[("ipaddressid", &address)]).len(), 0);
         let mut lab = Lab::with_vpc_firewall();
         let address = lab.address("203.0.113.3");
         let tier = lab.id("listNetworks", "tier");
-        let create = [
-            ("ipaddressid", address.as_str()),
-            ("protocol", "tcp"),
-            ("startport", "80"),
-        ];
+        let create = [("ipaddressid", address.as_str()), ("protocol", "tcp"), ("startport", "80")];
         let rule = lab.run("createFirewallRule", &create)["firewallrule"].clone();
         assert!(rule.get("vpcid").is_some() && rule.get("networkid").is_none());
-        assert_eq!(
-            lab.rows("listFirewallRules", &[("networkid", &tier)]).len(),
-            0
-        );
+        assert_eq!(lab.rows("listFirewallRules", &[("networkid", &tier)]).len(), 0);
         // It keeps the address bound, even beyond its own end.
         let balanced = lab.rule_on(&address, "80", &[("networkid", &tier)]);
         lab.run("deleteLoadBalancerRule", &[("id", &balanced)]);

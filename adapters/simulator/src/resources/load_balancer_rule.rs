@@ -431,11 +431,7 @@ mod tests {
                 "Invalid CIDR list: 10.0.0.0/8, 172.16.0.0/12",
             ),
             ("cidrlist", "10.1.2.3", "Invalid CIDR list: 10.1.2.3"),
-            (
-                "cidrlist",
-                "2001:db8::/32",
-                "Invalid CIDR list: 2001:db8::/32",
-            ),
+            ("cidrlist", "2001:db8::/32", "Invalid CIDR list: 2001:db8::/32"),
             (
                 "protocol",
                 "TCP",
@@ -443,17 +439,11 @@ mod tests {
             ),
         ] {
             let params = [("id", rule.as_str()), ("name", "new"), (name, value)];
-            assert_eq!(
-                lab.fails("updateLoadBalancerRule", &params),
-                (431, cause.to_owned())
-            );
+            assert_eq!(lab.fails("updateLoadBalancerRule", &params), (431, cause.to_owned()));
         }
         let params = [("id", rule.as_str()), ("name", "new"), ("protocol", "udp")];
         let (code, cause) = lab.fails("updateLoadBalancerRule", &params);
-        assert!(
-            code == 431 && cause.ends_with("are not supported."),
-            "{cause}"
-        );
+        assert!(code == 431 && cause.ends_with("are not supported."), "{cause}");
         assert_eq!(lab.listed_rule(&rule)["name"], "web");
     }
 
@@ -461,10 +451,8 @@ mod tests {
     fn an_update_of_nothing_fails() {
         let mut lab = Lab::new();
         let rule = lab.rule("80", &[]);
-        let (code, cause) = lab.fails(
-            "updateLoadBalancerRule",
-            &[("id", &rule), ("publicport", "81")],
-        );
+        let (code, cause) =
+            lab.fails("updateLoadBalancerRule", &[("id", &rule), ("publicport", "81")]);
         assert!(
             code == 530 && cause.starts_with("Failed to update load balancer rule: LoadBalancer {"),
             "{cause}"
@@ -475,20 +463,10 @@ mod tests {
     fn a_rule_without_protocol_is_changed_although_the_update_fails_from_4_22_on() {
         let mut lab = Lab::new();
         let rule = lab.rule("80", &[("protocol", "ABSENT")]);
-        assert_eq!(
-            lab.fails("updateLoadBalancerRule", &[("id", &rule), ("name", "new")])
-                .0,
-            530
-        );
+        assert_eq!(lab.fails("updateLoadBalancerRule", &[("id", &rule), ("name", "new")]).0, 530);
         assert_eq!(lab.listed_rule(&rule)["name"], "new");
-        lab.run(
-            "updateLoadBalancerRule",
-            &[("id", &rule), ("protocol", "tcp")],
-        );
-        lab.run(
-            "updateLoadBalancerRule",
-            &[("id", &rule), ("name", "newer")],
-        );
+        lab.run("updateLoadBalancerRule", &[("id", &rule), ("protocol", "tcp")]);
+        lab.run("updateLoadBalancerRule", &[("id", &rule), ("name", "newer")]);
         let mut old = Lab::on("4.21.0");
         let rule = old.rule("80", &[("protocol", "ABSENT")]);
         old.run("updateLoadBalancerRule", &[("id", &rule), ("name", "new")]);
@@ -501,11 +479,7 @@ mod tests {
         let rule = lab.rule("80", &[("cidrlist", "10.0.0.0/8")]);
         lab.open(&address, "80", "0.0.0.0/0");
         lab.assign(&rule, &["node-1"]);
-        let params = [
-            ("id", rule.as_str()),
-            ("name", "new"),
-            ("cidrlist", "192.0.2.0/24"),
-        ];
+        let params = [("id", rule.as_str()), ("name", "new"), ("cidrlist", "192.0.2.0/24")];
         let result = lab.run("updateLoadBalancerRule", &params);
         assert_eq!(result["loadbalancer"]["state"], "Active");
         assert_eq!(lab.listed_rule(&rule)["cidrlist"], "10.0.0.0/8");
@@ -518,20 +492,14 @@ mod tests {
         let rule = lab.rule("80", &[]);
         lab.run("deleteLoadBalancerRule", &[("id", &rule)]);
         let (code, cause) = lab.fails("deleteLoadBalancerRule", &[("id", &rule)]);
-        assert!(
-            code == 431 && cause.starts_with("Unable to find load balancer rule: "),
-            "{cause}"
-        );
+        assert!(code == 431 && cause.starts_with("Unable to find load balancer rule: "), "{cause}");
         assert_eq!(lab.rows("listLoadBalancerRules", &[("id", &rule)]).len(), 0);
         let refused = lab.refused("listLoadBalancerRuleInstances", &[("id", &rule)]);
         assert_eq!((refused.code, refused.class), (530, Some(4250)));
         let mut old = Lab::on("4.22.0");
         let rule = old.rule("80", &[]);
         old.run("deleteLoadBalancerRule", &[("id", &rule)]);
-        assert_eq!(
-            old.refused("deleteLoadBalancerRule", &[("id", &rule)]).code,
-            431
-        );
+        assert_eq!(old.refused("deleteLoadBalancerRule", &[("id", &rule)]).code, 431);
     }
 
     #[test]
@@ -558,16 +526,8 @@ mod tests {
         lab.by("other");
         assert_eq!(lab.rows("listLoadBalancerRules", &[("id", &rule)]).len(), 0);
         assert_eq!(lab.fails("deleteLoadBalancerRule", &[("id", &rule)]).0, 530);
-        assert_eq!(
-            lab.fails("updateLoadBalancerRule", &[("id", &rule), ("name", "x")])
-                .0,
-            530
-        );
-        assert_eq!(
-            lab.refused("listLoadBalancerRuleInstances", &[("id", &rule)])
-                .code,
-            531
-        );
+        assert_eq!(lab.fails("updateLoadBalancerRule", &[("id", &rule), ("name", "x")]).0, 530);
+        assert_eq!(lab.refused("listLoadBalancerRuleInstances", &[("id", &rule)]).code, 531);
     }
 
     #[test]
@@ -575,26 +535,12 @@ mod tests {
         let mut lab = Lab::new();
         lab.rule("81", &[("name", "Web-10")]);
         lab.rule("80", &[("name", "web-1")]);
-        assert_eq!(
-            lab.column("listLoadBalancerRules", &[], "publicport"),
-            ["81", "80"]
-        );
-        assert_eq!(
-            lab.column("listLoadBalancerRules", &[("name", "WEB-1")], "name"),
-            ["web-1"]
-        );
-        assert_eq!(
-            lab.rows("listLoadBalancerRules", &[("keyword", "b-1")])
-                .len(),
-            2
-        );
+        assert_eq!(lab.column("listLoadBalancerRules", &[], "publicport"), ["81", "80"]);
+        assert_eq!(lab.column("listLoadBalancerRules", &[("name", "WEB-1")], "name"), ["web-1"]);
+        assert_eq!(lab.rows("listLoadBalancerRules", &[("keyword", "b-1")]).len(), 2);
         let mut old = Lab::on("4.16.1");
         old.rule("81", &[("name", "web-10")]);
-        assert_eq!(
-            old.rows("listLoadBalancerRules", &[("name", "web-1")])
-                .len(),
-            1
-        );
+        assert_eq!(old.rows("listLoadBalancerRules", &[("name", "web-1")]).len(), 1);
     }
 
     #[test]
@@ -604,10 +550,7 @@ mod tests {
         let vm = lab.id("listVirtualMachines", "node-1");
         for _ in 0..2 {
             lab.assign(&rule, &["node-1"]);
-            lab.run(
-                "removeFromLoadBalancerRule",
-                &[("id", &rule), ("virtualmachineids", &vm)],
-            );
+            lab.run("removeFromLoadBalancerRule", &[("id", &rule), ("virtualmachineids", &vm)]);
         }
         let found = lab.rows("listLoadBalancerRules", &[("virtualmachineid", &vm)]);
         assert_eq!(

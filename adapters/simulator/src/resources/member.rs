@@ -227,19 +227,12 @@ mod tests {
     use crate::testing::{Lab, text};
 
     fn members(lab: &mut Lab, rule: &str) -> Vec<String> {
-        let rows = lab.rows(
-            "listLoadBalancerRuleInstances",
-            &[("id", rule), ("lbvmips", "true")],
-        );
+        let rows = lab.rows("listLoadBalancerRuleInstances", &[("id", rule), ("lbvmips", "true")]);
         rows.iter()
             .map(|row| {
                 let name = text(&row["loadbalancerruleinstance"]["name"]);
-                let addresses: Vec<String> = row["lbvmipaddresses"]
-                    .as_array()
-                    .unwrap()
-                    .iter()
-                    .map(text)
-                    .collect();
+                let addresses: Vec<String> =
+                    row["lbvmipaddresses"].as_array().unwrap().iter().map(text).collect();
                 format!("{name} {}", addresses.join(" "))
             })
             .collect()
@@ -251,18 +244,12 @@ mod tests {
         let rule = lab.rule("80", &[]);
         let vm = lab.id("listVirtualMachines", "node-1");
         lab.wait(5);
-        lab.ask(
-            "assignToLoadBalancerRule",
-            &[("id", &rule), ("virtualmachineids", &vm)],
-        );
+        lab.ask("assignToLoadBalancerRule", &[("id", &rule), ("virtualmachineids", &vm)]);
         assert_eq!(members(&mut lab, &rule), ["node-1 10.1.1.11"]);
         assert_eq!(lab.listed_rule(&rule)["state"], "Add");
         lab.wait(5);
         assert_eq!(lab.listed_rule(&rule)["state"], "Active");
-        lab.ask(
-            "removeFromLoadBalancerRule",
-            &[("id", &rule), ("virtualmachineids", &vm)],
-        );
+        lab.ask("removeFromLoadBalancerRule", &[("id", &rule), ("virtualmachineids", &vm)]);
         assert_eq!(members(&mut lab, &rule), ["node-1 10.1.1.11"]);
         lab.wait(5);
         assert_eq!(members(&mut lab, &rule), [""; 0]);
@@ -279,18 +266,12 @@ mod tests {
         let (tier, stranger) = (id(&mut lab, "tnode-1"), id(&mut lab, "stranger"));
         let both = format!("{second},{first}");
         let mut cause = |vms: &str| {
-            let (code, text) = lab.fails(
-                "assignToLoadBalancerRule",
-                &[("id", &rule), ("virtualmachineids", vms)],
-            );
+            let (code, text) =
+                lab.fails("assignToLoadBalancerRule", &[("id", &rule), ("virtualmachineids", vms)]);
             assert_eq!(code, 530);
-            text.trim_start_matches("Failed to assign load balancer rule due to: ")
-                .to_owned()
+            text.trim_start_matches("Failed to assign load balancer rule due to: ").to_owned()
         };
-        assert_eq!(
-            cause(&both),
-            "VM 1 with 10.1.1.11 is already mapped to load balancer."
-        );
+        assert_eq!(cause(&both), "VM 1 with 10.1.1.11 is already mapped to load balancer.");
         assert_eq!(
             cause(&tier),
             "VM with id specified cannot be added because it doesn't belong in the same network."
@@ -302,15 +283,9 @@ mod tests {
         assert_eq!(members(&mut lab, &rule), ["node-1 10.1.1.11"]);
         let (_, nothing) = lab.fails("assignToLoadBalancerRule", &[("id", &rule)]);
         assert!(nothing.ends_with("Both instanceids and vmidipmap  can't be null"));
-        lab.run(
-            "assignToLoadBalancerRule",
-            &[("id", &rule), ("virtualmachineids", "")],
-        );
+        lab.run("assignToLoadBalancerRule", &[("id", &rule), ("virtualmachineids", "")]);
         let twice = format!("{second},{second}");
-        lab.run(
-            "assignToLoadBalancerRule",
-            &[("id", &rule), ("virtualmachineids", &twice)],
-        );
+        lab.run("assignToLoadBalancerRule", &[("id", &rule), ("virtualmachineids", &twice)]);
     }
 
     #[test]
@@ -318,14 +293,9 @@ mod tests {
         let mut lab = Lab::on("4.22.0");
         let rule = lab.rule("80", &[]);
         let vm = lab.id("listVirtualMachines", "tnode-1");
-        let failure = lab.fails(
-            "assignToLoadBalancerRule",
-            &[("id", &rule), ("virtualmachineids", &vm)],
-        );
-        assert_eq!(
-            failure,
-            (530, "Failed to assign load balancer rule".to_owned())
-        );
+        let failure =
+            lab.fails("assignToLoadBalancerRule", &[("id", &rule), ("virtualmachineids", &vm)]);
+        assert_eq!(failure, (530, "Failed to assign load balancer rule".to_owned()));
     }
 
     #[test]
@@ -368,21 +338,11 @@ mod tests {
         let mut lab = Lab::new();
         let rule = lab.rule("80", &[]);
         let vm = lab.id("listVirtualMachines", "node-1");
-        lab.run(
-            "removeFromLoadBalancerRule",
-            &[("id", &rule), ("virtualmachineids", &vm)],
-        );
-        assert_eq!(
-            lab.fails("removeFromLoadBalancerRule", &[("id", &rule)]).0,
-            431
-        );
+        lab.run("removeFromLoadBalancerRule", &[("id", &rule), ("virtualmachineids", &vm)]);
+        assert_eq!(lab.fails("removeFromLoadBalancerRule", &[("id", &rule)]).0, 431);
         lab.assign(&rule, &["node-1"]);
         assert_eq!(
-            lab.rows(
-                "listLoadBalancerRuleInstances",
-                &[("id", &rule), ("applied", "false")]
-            )
-            .len(),
+            lab.rows("listLoadBalancerRuleInstances", &[("id", &rule), ("applied", "false")]).len(),
             0
         );
         let plain = lab.rows("listLoadBalancerRuleInstances", &[("id", &rule)]);

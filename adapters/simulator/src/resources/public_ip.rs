@@ -451,10 +451,7 @@ mod tests {
         let in_network = lab.run("associateIpAddress", &[("networkid", &network)]);
         assert_eq!(in_network["ipaddress"]["state"], "Allocating");
         assert_eq!(in_network["ipaddress"]["associatednetworkname"], "iso");
-        assert_eq!(
-            in_network["ipaddress"]["allocated"],
-            "2026-12-01T20:00:00+0000"
-        );
+        assert_eq!(in_network["ipaddress"]["allocated"], "2026-12-01T20:00:00+0000");
         let in_vpc = lab.run("associateIpAddress", &[("vpcid", &vpc)]);
         assert_eq!(in_vpc["ipaddress"]["state"], "Allocated");
         assert!(in_vpc["ipaddress"].get("associatednetworkid").is_none());
@@ -469,10 +466,7 @@ mod tests {
         let network = lab.id("listNetworks", "iso");
         let id = text(&lab.ask("associateIpAddress", &[("networkid", &network)])["id"]);
         assert_eq!(lab.rows("listPublicIpAddresses", &[("id", &id)]).len(), 0);
-        let all = lab.rows(
-            "listPublicIpAddresses",
-            &[("id", &id), ("allocatedonly", "false")],
-        );
+        let all = lab.rows("listPublicIpAddresses", &[("id", &id), ("allocatedonly", "false")]);
         assert_eq!(all[0]["state"], "Allocating");
         lab.wait(5);
         assert_eq!(lab.rows("listPublicIpAddresses", &[("id", &id)]).len(), 1);
@@ -484,15 +478,8 @@ mod tests {
         let tier = lab.id("listNetworks", "tier");
         let (code, text) = lab.fails("associateIpAddress", &[("networkid", &tier)]);
         assert_eq!(code, 431);
-        assert!(
-            text.starts_with("Can't assign ip to the network directly"),
-            "{text}"
-        );
-        assert_eq!(
-            lab.rows("listPublicIpAddresses", &[("state", "Free")])
-                .len(),
-            10
-        );
+        assert!(text.starts_with("Can't assign ip to the network directly"), "{text}");
+        assert_eq!(lab.rows("listPublicIpAddresses", &[("state", "Free")]).len(), 10);
     }
 
     #[test]
@@ -535,10 +522,7 @@ mod tests {
             let refused = lab.refused("associateIpAddress", &params);
             assert_eq!((refused.code, refused.class), (533, Some(9999)));
         }
-        let params = [
-            ("networkid", network.as_str()),
-            ("ipaddress", "203.0.113.15"),
-        ];
+        let params = [("networkid", network.as_str()), ("ipaddress", "203.0.113.15")];
         assert_eq!(
             lab.run("associateIpAddress", &params)["ipaddress"]["ipaddress"],
             "203.0.113.15"
@@ -550,14 +534,8 @@ mod tests {
         let mut lab = Lab::new();
         let foreign = lab.id("listNetworks", "foreign");
         let shop = lab.id("listNetworks", "shop");
-        assert_eq!(
-            lab.refused("associateIpAddress", &[("networkid", &foreign)])
-                .code,
-            531
-        );
-        let result = lab
-            .by("kubeadmin")
-            .run("associateIpAddress", &[("networkid", &shop)]);
+        assert_eq!(lab.refused("associateIpAddress", &[("networkid", &foreign)]).code, 531);
+        let result = lab.by("kubeadmin").run("associateIpAddress", &[("networkid", &shop)]);
         assert_eq!(result["ipaddress"]["project"], "web");
         assert!(result["ipaddress"].get("account").is_none());
         assert_eq!(lab.refused("associateIpAddress", &[]).code, 431);
@@ -577,30 +555,16 @@ mod tests {
                 ("tags[0].value", "b"),
             ],
         );
-        assert_eq!(
-            lab.rows("listPublicIpAddresses", &[("id", &id)])[0]["hasrules"],
-            true
-        );
+        assert_eq!(lab.rows("listPublicIpAddresses", &[("id", &id)])[0]["hasrules"], true);
         lab.run("disassociateIpAddress", &[("id", &id)]);
-        assert_eq!(
-            lab.rows("listLoadBalancerRules", &[("publicipid", &id)])
-                .len(),
-            0
-        );
-        assert_eq!(
-            lab.refused("listFirewallRules", &[("ipaddressid", &id)])
-                .code,
-            431
-        );
+        assert_eq!(lab.rows("listLoadBalancerRules", &[("publicipid", &id)]).len(), 0);
+        assert_eq!(lab.refused("listFirewallRules", &[("ipaddressid", &id)]).code, 431);
         assert_eq!(lab.rows("listTags", &[]).len(), 0);
         assert_eq!(lab.fails("deleteLoadBalancerRule", &[("id", &rule)]).0, 431);
         let twice = lab.refused("disassociateIpAddress", &[("id", &id)]);
         assert_eq!((twice.code, twice.class), (530, Some(4250)));
         let foreign = lab.id("listNetworks", "foreign");
-        let params = [
-            ("networkid", foreign.as_str()),
-            ("ipaddress", "203.0.113.2"),
-        ];
+        let params = [("networkid", foreign.as_str()), ("ipaddress", "203.0.113.2")];
         let again = lab.by("other").run("associateIpAddress", &params);
         assert_eq!(again["ipaddress"]["id"], id);
         assert_eq!(again["ipaddress"]["hasrules"], false);
@@ -629,21 +593,11 @@ mod tests {
     #[test]
     fn states_are_listed_and_checked_from_4_22_1_on() {
         let mut lab = Lab::new();
+        assert_eq!(lab.rows("listPublicIpAddresses", &[("state", "Allocated,Free")]).len(), 13);
         assert_eq!(
-            lab.rows("listPublicIpAddresses", &[("state", "Allocated,Free")])
-                .len(),
-            13
-        );
-        assert_eq!(
-            lab.refused("listPublicIpAddresses", &[("state", "bogus")])
-                .text,
+            lab.refused("listPublicIpAddresses", &[("state", "bogus")]).text,
             "Invalid state: bogus"
         );
-        assert_eq!(
-            Lab::on("4.22.0")
-                .rows("listPublicIpAddresses", &[("state", "bogus")])
-                .len(),
-            0
-        );
+        assert_eq!(Lab::on("4.22.0").rows("listPublicIpAddresses", &[("state", "bogus")]).len(), 0);
     }
 }
