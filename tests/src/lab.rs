@@ -222,6 +222,7 @@ impl Lab {
     /// Makes a Service of type LoadBalancer.
     pub fn create(&self, name: &str, edit: impl FnOnce(&mut RawService)) -> ServiceKey {
         let mut raw = web(name);
+        raw.uid = Some(uid_of(name));
         raw.creation_timestamp = Some(self.runtime.now());
         edit(&mut raw);
         self.cluster.with(|cluster| cluster.create(raw)).expect("a new Service")
@@ -305,10 +306,9 @@ impl Lab {
     }
 
     /// Reconciles once, and checks that a second plan is empty.
-    pub fn settle(&mut self, key: &ServiceKey) -> Planned {
-        let mut plans = self.converge(key);
+    pub fn settle(&mut self, key: &ServiceKey) {
+        let plans = self.converge(key);
         assert!(plans.len() <= 1, "{key} took {} plans: {plans:#?}", plans.len());
-        plans.pop().unwrap_or_else(|| Planned::nothing(key.clone()))
     }
 
     /// Sends a command as the account of the controller, as a person would, and lets its job end.
@@ -363,6 +363,17 @@ pub fn web(name: &str) -> RawService {
         ports: vec![port("http", "TCP", 80, 30080)],
         ..RawService::default()
     }
+}
+
+/// A uid that differs from others in its first characters, as real ones do: rule names hold only
+/// the first 31.
+pub fn uid_of(name: &str) -> String {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for byte in name.bytes() {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    let (high, low) = (hash >> 32, hash & 0xffff_ffff);
+    format!("{high:08x}-5b7e-4c11-9d02-0000{low:08x}")
 }
 
 /// A port of a Service.
