@@ -186,3 +186,87 @@ impl Simulator {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Lab;
+
+    const PUBLIC: &str = "203.0.113.2";
+
+    fn published(vms: &[&str]) -> (Lab, String) {
+        let mut lab = Lab::new();
+        let rule = lab.rule("80", &[("openfirewall", "true")]);
+        lab.assign(&rule, vms);
+        (lab, rule)
+    }
+
+    fn answering(lab: &Lab) -> Vec<String> {
+        let reach = lab.reach("192.0.2.1", PUBLIC, 80);
+        reach
+            .members
+            .into_iter()
+            .map(|member| member.name)
+            .collect()
+    }
+
+    #[test]
+    fn stopped_machines_stay_members_and_destroyed_ones_are_hidden_until_expunged() {
+        let (mut lab, rule) = published(&["node-1"]);
+        lab.simulator.stop_vm("node-1").unwrap();
+        let members = [("id", rule.as_str())];
+        assert_eq!(
+            lab.column("listLoadBalancerRuleInstances", &members, "state"),
+            ["Stopped"]
+        );
+        let vm = lab.id("listVirtualMachines", "node-1");
+        lab.simulator.start_vm("node-1").unwrap();
+        assert_eq!(answering(&lab), ["node-1"]);
+        lab.simulator.destroy_vm("node-1").unwrap();
+        assert_eq!(lab.rows("listLoadBalancerRuleInstances", &members).len(), 0);
+        assert_eq!(
+            lab.rows("listLoadBalancerRules", &[("virtualmachineid", &vm)])
+                .len(),
+            1
+        );
+        assert_eq!(lab.listed_rule(&rule)["state"], "Active");
+        assert_eq!(lab.rows("listVirtualMachines", &[("id", &vm)]).len(), 0);
+        let assign = [("id", rule.as_str()), ("virtualmachineids", vm.as_str())];
+        assert!(
+            lab.fails("assignToLoadBalancerRule", &assign)
+                .1
+                .ends_with("Invalid instance id specified")
+        );
+        lab.simulator.expunge_vm("node-1").unwrap();
+        assert_eq!(lab.listed_rule(&rule)["state"], "Add");
+        lab.run("removeFromLoadBalancerRule", &assign);
+        assert!(lab.simulator.stop_vm("node-1").is_err());
+    }
+
+    #[test]
+    fn a_new_address_is_listed_at_once_and_known_to_the_router_after_the_next_push() {
+        let (mut lab, rule) = published(&["node-1"]);
+        lab.simulator
+            .change_vm_address("node-1", "iso", "10.1.1.77")
+            .unwrap();
+        let rows = lab.rows(
+            "listLoadBalancerRuleInstances",
+            &[("id", &rule), ("lbvmips", "true")],
+        );
+        assert_eq!(rows[0]["lbvmipaddresses"], serde_json::json!(["10.1.1.77"]));
+        assert_eq!(answering(&lab), [""; 0]);
+        lab.run("updateLoadBalancerRule", &[("id", &rule), ("name", "push")]);
+        assert_eq!(answering(&lab), ["node-1"]);
+    }
+
+    #[test]
+    fn machines_come_and_change_their_names() {
+        let (mut lab, rule) = published(&["node-1"]);
+        let vm = serde_json::json!({"name": "node-9", "owner": "prod", "nics": [{"network": "iso", "address": "10.1.1.19"}]});
+        let vm = serde_json::from_value(vm).unwrap();
+        let id = lab.simulator.add_vm(&vm).unwrap();
+        lab.simulator.rename_vm("node-9", "node-10").unwrap();
+        assert_eq!(lab.id("listVirtualMachines", "node-10"), id);
+        lab.assign(&rule, &["node-10"]);
+        assert_eq!(answering(&lab), ["node-1", "node-10"]);
+    }
+}

@@ -76,3 +76,41 @@ fn param_json(param: &Param) -> Object {
         .with("required", param.required)
         .maybe("since", param.since)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Lab;
+
+    #[test]
+    fn the_list_holds_what_the_caller_may_call() {
+        let mut lab = Lab::new();
+        let names = lab.column("listApis", &[], "name");
+        assert!(names.contains(&"updateNetworkACLItem".to_owned()));
+        assert!(!names.contains(&"listHosts".to_owned()));
+        let one = lab
+            .rows("listApis", &[("name", "createLoadBalancerRule")])
+            .remove(0);
+        assert_eq!(one["isasync"], true);
+        assert!(
+            one["params"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|param| param["name"] == "cidrlist")
+        );
+    }
+
+    #[test]
+    fn a_name_out_of_reach_lists_all_from_4_23_on() {
+        let mut lab = Lab::new();
+        let all = lab.rows("listApis", &[]).len();
+        assert_eq!(lab.rows("listApis", &[("name", "listHosts")]).len(), all);
+        assert_eq!(lab.refused("listApis", &[("name", "listzones")]).code, 530);
+        assert_eq!(
+            Lab::on("4.22.0")
+                .refused("listApis", &[("name", "listHosts")])
+                .code,
+            530
+        );
+    }
+}

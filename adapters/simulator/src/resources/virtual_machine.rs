@@ -358,3 +358,100 @@ fn nic_json(cloud: &Cloud, nic: &Nic, device: usize) -> Value {
         .merge_extra(&nic.extra)
         .into()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Lab;
+
+    #[test]
+    fn names_match_exactly_but_for_case_and_keywords_do_not() {
+        let mut lab = Lab::new();
+        assert_eq!(
+            lab.column("listVirtualMachines", &[("name", "NODE-1")], "name"),
+            ["node-1"]
+        );
+        assert_eq!(
+            lab.column("listVirtualMachines", &[("keyword", "node_1")], "name"),
+            ["node-1", "tnode-1"]
+        );
+        let mut old = Lab::on("4.16.0");
+        assert_eq!(
+            old.rows("listVirtualMachines", &[("name", "ode-1")]).len(),
+            2
+        );
+        assert_eq!(
+            lab.rows("listVirtualMachines", &[("state", "bogus")]).len(),
+            0
+        );
+        assert_eq!(
+            lab.rows("listVirtualMachines", &[("state", "Running")])
+                .len(),
+            3
+        );
+    }
+
+    #[test]
+    fn details_decide_which_parts_are_shown() {
+        let mut lab = Lab::new();
+        let mut vm = |details: &str| {
+            lab.rows(
+                "listVirtualMachines",
+                &[("name", "node-1"), ("details", details)],
+            )
+            .remove(0)
+        };
+        let all = vm("");
+        assert_eq!(
+            (&all["memory"], &all["ipaddress"]),
+            (&1024.into(), &"10.1.1.11".into())
+        );
+        let small = vm("min");
+        assert_eq!((small.get("memory"), small.get("ipaddress")), (None, None));
+        assert_eq!(small["nic"], serde_json::json!([]));
+        let nics = vm("min,nics");
+        assert_eq!(nics["nic"][0]["deviceid"], "0");
+        assert_eq!(nics["nic"][0]["isdefault"], true);
+        let refused = lab.refused("listVirtualMachines", &[("details", "bogus")]);
+        assert!(
+            refused
+                .text
+                .starts_with("The details parameter contains a non permitted value.")
+        );
+    }
+
+    #[test]
+    fn ids_leave_out_what_is_hidden_and_empty_ids_filter_nothing() {
+        let mut lab = Lab::new();
+        let one = lab.id("listVirtualMachines", "node-1");
+        let stranger = lab.id("listVirtualMachines", "stranger");
+        let both = format!("{stranger},{}", one.to_uppercase());
+        assert_eq!(
+            lab.column("listVirtualMachines", &[("ids", &both)], "name"),
+            ["node-1"]
+        );
+        assert_eq!(lab.rows("listVirtualMachines", &[("ids", "")]).len(), 3);
+        assert_eq!(
+            lab.rows("listVirtualMachines", &[("id", &stranger)]).len(),
+            0
+        );
+        let refused = lab.refused("listVirtualMachines", &[("id", &one), ("ids", &one)]);
+        assert_eq!(
+            refused.text,
+            "Specify either id or ids but not both parameters"
+        );
+    }
+
+    #[test]
+    fn networks_and_vpcs_filter_by_interface() {
+        let mut lab = Lab::new();
+        let (iso, vpc) = (lab.id("listNetworks", "iso"), lab.id("listVPCs", "vpc"));
+        assert_eq!(
+            lab.column("listVirtualMachines", &[("networkid", &iso)], "name"),
+            ["node-1", "node-2"]
+        );
+        assert_eq!(
+            lab.column("listVirtualMachines", &[("vpcid", &vpc)], "name"),
+            ["tnode-1"]
+        );
+    }
+}
