@@ -4,6 +4,7 @@
 //! The same file starts the demo, the tests and the replay of recordings. Its JSON schema is `deploy/world.schema.json`.
 
 pub(crate) mod build;
+mod machines;
 mod objects;
 
 use std::collections::BTreeMap;
@@ -14,10 +15,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
+pub use self::machines::{Nic, ServiceOffering, VirtualMachine, VmState};
 pub use self::objects::{
     Account, AclAction, AclItem, AclList, Address, Domain, FirewallRule, JobDurations, Limits,
-    Network, NetworkOffering, NetworkState, Nic, PortForward, Project, Range, Role, Rule,
-    ServiceOffering, TrafficType, VirtualMachine, VmState, Vpc, VpcServices, Zone,
+    Network, NetworkOffering, NetworkState, PortForward, Project, Range, Role, Rule, TrafficType,
+    Vpc, VpcServices, Zone,
 };
 use crate::versions::NotAVersion;
 
