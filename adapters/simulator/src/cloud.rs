@@ -29,6 +29,9 @@ use crate::versions::{Feature, Version};
 #[derive(Debug, Clone)]
 pub(crate) struct Cloud {
     pub(crate) version: Version,
+    /// When the world began, which seeded objects show as their age.
+    pub(crate) started: Timestamp,
+    /// The time of the last request; before the first one it is as early as can be.
     pub(crate) now: Timestamp,
     pub(crate) ids: IdSource,
     /// `default.page.size`: rows of an answer without page parameters, and the largest page.

@@ -18,6 +18,12 @@ pub enum EditError {
     /// A name leads nowhere.
     #[error("the change can not be made")]
     World(#[from] WorldError),
+    /// The virtual machine is a member of a load-balancer rule, which CloudStack does not allow.
+    #[error("virtual machine {vm:?} is a member of a load-balancer rule; remove it first")]
+    IsMember {
+        /// The virtual machine.
+        vm: String,
+    },
     /// The virtual machine has no interface in the network.
     #[error("virtual machine {vm:?} has no interface in network {network:?}")]
     NoNic {
@@ -34,7 +40,7 @@ impl Simulator {
     /// # Errors
     /// If its owner or a network is unknown.
     pub fn add_vm(&mut self, vm: &NewVm) -> Result<String, EditError> {
-        let created = date(self.cloud.now);
+        let created = date(self.cloud.now.max(self.cloud.started));
         Ok(build::add_vm_of_known_offering(
             &mut self.cloud,
             vm,
@@ -97,6 +103,39 @@ impl Simulator {
         if let Some(row) = self.cloud.vms.get_mut(key) {
             name.clone_into(&mut row.name);
             name.clone_into(&mut row.display_name);
+        }
+        Ok(())
+    }
+
+    /// Moves a virtual machine to another owner, under the same id and with one interface in another network. Its old
+    /// owner sees it no more.
+    ///
+    /// # Errors
+    /// If one of them is unknown, or the machine is a member of a rule.
+    pub fn move_vm(
+        &mut self,
+        vm: &str,
+        owner: &str,
+        network: &str,
+        address: &str,
+    ) -> Result<(), EditError> {
+        let key = self.vm(vm)?;
+        let owner = build::owner_named(&self.cloud, "move_vm", owner)?;
+        let network = build::network_named(&self.cloud, "move_vm", network)?;
+        if !self.rules_of(key).is_empty() {
+            return Err(EditError::IsMember { vm: vm.to_owned() });
+        }
+        let id = self.cloud.ids.next_id();
+        if let Some(row) = self.cloud.vms.get_mut(key) {
+            row.owner = owner;
+            row.nics.truncate(1);
+            for nic in &mut row.nics {
+                nic.id.clone_from(&id);
+                nic.network = network;
+                address.clone_into(&mut nic.address);
+                nic.secondary.clear();
+                nic.default = true;
+            }
         }
         Ok(())
     }
@@ -256,6 +295,26 @@ mod tests {
         assert_eq!(answering(&lab), [""; 0]);
         lab.run("updateLoadBalancerRule", &[("id", &rule), ("name", "push")]);
         assert_eq!(answering(&lab), ["node-1"]);
+    }
+
+    #[test]
+    fn a_moved_machine_is_gone_for_its_old_owner() {
+        let (mut lab, rule) = published(&["node-1"]);
+        let stranger = lab.id("listVirtualMachines", "stranger");
+        assert!(
+            lab.simulator
+                .move_vm("node-1", "other", "foreign", "10.1.1.50")
+                .is_err()
+        );
+        lab.simulator
+            .move_vm("stranger", "prod", "iso", "10.1.1.50")
+            .unwrap();
+        assert_eq!(
+            lab.rows("listVirtualMachines", &[("id", &stranger)]).len(),
+            1
+        );
+        lab.assign(&rule, &["stranger"]);
+        assert_eq!(lab.by("other").rows("listVirtualMachines", &[]).len(), 0);
     }
 
     #[test]

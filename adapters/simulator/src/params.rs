@@ -194,7 +194,8 @@ fn check_length(
     }
     let shown = match (command.name, param.name) {
         // The field's name in Java, which the message shows.
-        ("createLoadBalancerRule" | "updateLoadBalancerRule", "name") => "loadBalancerName",
+        ("createLoadBalancerRule", "name") => "loadBalancerRuleName",
+        ("updateLoadBalancerRule", "name") => "loadBalancerName",
         (_, name) => name,
     };
     Err(ApiError::parameter(format!(

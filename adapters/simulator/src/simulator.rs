@@ -133,7 +133,11 @@ impl Simulator {
     /// The sources that may connect to a TCP port of a public IP address, as few disjoint networks, sorted: what the
     /// firewall, the rule's CIDR list and, if they gate traffic, ACLs let in together. Empty if no rule serves the port.
     /// Whether a member lives does not matter.
-    pub fn open_cidrs(&self, address: IpAddr, port: u16) -> Vec<String> {
+    /// An address that is none has no open port.
+    pub fn open_cidrs(&self, address: &str, port: u16) -> Vec<String> {
+        let Ok(address) = address.parse::<IpAddr>() else {
+            return Vec::new();
+        };
         traffic::open_sources(&self.cloud, address, port, self.acl_gates_traffic)
             .into_iter()
             .map(|net| net.to_string())

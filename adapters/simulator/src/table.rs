@@ -39,6 +39,11 @@ impl<T: Row> Table<T> {
         self.insert_at(self.last + 1, row)
     }
 
+    /// Adds a row with a number of its own, or else with the next one.
+    pub(crate) fn insert_numbered(&mut self, number: Option<u64>, row: T) -> Key<T> {
+        self.insert_at(number.unwrap_or(self.last + 1), row)
+    }
+
     /// Adds a row with a number that the caller draws, for kinds that share one database table.
     pub(crate) fn insert_at(&mut self, number: u64, row: T) -> Key<T> {
         self.numbers.insert(row.id().to_lowercase(), number);

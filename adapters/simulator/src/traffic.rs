@@ -314,16 +314,10 @@ mod tests {
         assert_eq!(reach.rule, Some(rule));
         assert_eq!(reach.members[0].address, "10.1.1.11");
         assert_eq!(reach.members[0].port, 30080);
-        assert_eq!(
-            lab.simulator.open_cidrs(PUBLIC.parse().unwrap(), 80),
-            ["10.9.0.0/16"]
-        );
+        assert_eq!(lab.simulator.open_cidrs(PUBLIC, 80), ["10.9.0.0/16"]);
         lab.simulator.stop_vm("node-1").unwrap();
         assert_eq!(refused_by(&lab, "10.9.9.9", PUBLIC), Some(Layer::NoMembers));
-        assert_eq!(
-            lab.simulator.open_cidrs(PUBLIC.parse().unwrap(), 81),
-            [""; 0]
-        );
+        assert_eq!(lab.simulator.open_cidrs(PUBLIC, 81), [""; 0]);
     }
 
     #[test]
@@ -398,7 +392,7 @@ mod tests {
             Some(Layer::Acl)
         );
         assert_eq!(
-            lab.simulator.open_cidrs("203.0.113.3".parse().unwrap(), 80),
+            lab.simulator.open_cidrs("203.0.113.3", 80),
             ["192.0.2.0/25"]
         );
     }

@@ -98,9 +98,8 @@ fn target_list(cloud: &mut Cloud, call: &Call) -> Result<Key<AclList>, ApiError>
         Some(list) => editable(cloud, call, list),
         None => {
             let vpc = cloud.vpcs.get(tier.vpc).map_or("", |vpc| vpc.name.as_str());
-            let prefix = format!("VPC_{vpc}_Tier_{}_ACL_", row.name);
+            let name = format!("VPC_{vpc}_Tier_{}_ACL_{}", row.name, row.id);
             let description = format!("ACL for {}", row.name);
-            let name = format!("{prefix}{}", cloud.ids.next_id());
             let id = cloud.ids.next_id();
             let list = cloud.acl_lists.insert(AclList {
                 id,

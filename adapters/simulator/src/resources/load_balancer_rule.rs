@@ -236,7 +236,7 @@ pub(crate) fn changeable<'a>(
     }
 }
 
-/// updateLoadBalancerRule. Everything is checked before anything is stored.
+/// updateLoadBalancerRule. Everything is checked before anything is stored. An update of nothing pushes, and then fails.
 pub(crate) fn start_update(
     cloud: &mut Cloud,
     call: &Call,
@@ -251,17 +251,6 @@ pub(crate) fn start_update(
     let cidrs = params
         .list("cidrlist")
         .filter(|_| cloud.version.has(Feature::RuleCidrListUpdate));
-    if name.is_none()
-        && description.is_none()
-        && algorithm.is_none()
-        && protocol.is_none()
-        && cidrs.is_none()
-    {
-        return Err(JobFailure::internal(format!(
-            "Failed to update load balancer rule: {}",
-            row.text(key)
-        )));
-    }
     check_protocol(cloud, key, row, protocol.as_deref())?;
     if let Some(cidrs) = &cidrs
         && !cidrs.iter().all(|cidr| is_ipv4_cidr(cidr))
@@ -271,6 +260,10 @@ pub(crate) fn start_update(
             cidrs.join(",")
         )));
     }
+    let nothing = [&name, &description, &algorithm, &protocol]
+        .iter()
+        .all(|given| given.is_none())
+        && cidrs.is_none();
     let pushed = is_pushed(
         cloud,
         row,
@@ -299,10 +292,15 @@ pub(crate) fn start_update(
     let row = row.clone();
     let shown = json(cloud, &row).maybe("cidrlist", full_cidrs);
     let result: Value = Object::new().with("loadbalancer", shown).into();
-    if !pushed {
+    if !pushed && !nothing {
         return Ok(Work::Done(result));
     }
-    let outcome = if broken {
+    let outcome = if nothing {
+        Err(JobFailure::internal(format!(
+            "Failed to update load balancer rule: {}",
+            row.text(key)
+        )))
+    } else if broken {
         Err(JobFailure::internal(
             "Cannot invoke \"String.equals(Object)\" because the return value of \"com.cloud.network.dao.LoadBalancerVO.getLbProtocol()\" is null",
         ))

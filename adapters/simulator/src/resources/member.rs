@@ -101,7 +101,14 @@ pub(crate) fn start_assign(
     call: &Call,
     _: &Accepted,
 ) -> Result<Work, JobFailure> {
-    let (key, row) = changeable(cloud, call)?;
+    let (key, row) = changeable(cloud, call).map_err(|failure| {
+        // Only a rule that is gone keeps its own code and text.
+        if failure.code == 431 {
+            failure
+        } else {
+            assign_failure(cloud, &failure.text)
+        }
+    })?;
     let added = wanted(cloud, call)
         .and_then(|wanted| {
             wanted

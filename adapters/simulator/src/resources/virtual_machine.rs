@@ -109,7 +109,7 @@ pub(crate) const LIST_PARAMS: &[Param] = &[
     may("vpcid", Kind::Id(Entity::Vpc)),
 ];
 
-/// listVirtualMachines, oldest first.
+/// listVirtualMachines, oldest first. Users never see destroyed machines.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let params = &call.params;
     if params.text("id").is_some() && params.text("ids").is_some() {
@@ -124,7 +124,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let ids = params
         .keys("ids")
         .filter(|_| params.text("ids") != Some(""));
-    let rows: Vec<_> = cloud
+    let mut rows: Vec<_> = cloud
         .vms
         .iter()
         .filter(|(key, row)| {
@@ -153,6 +153,8 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
                 && tags.passes(cloud, ResourceType::UserVm, &row.id)
         })
         .collect();
+    // Asked for both, CloudStack shows machines of projects before the caller's own.
+    rows.sort_by_key(|(_, row)| matches!(row.owner, Owner::Account(_)));
     answer(cloud, call, "virtualmachine", rows, |(_, row)| {
         json(cloud, row, &details)
     })
@@ -160,7 +162,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
 
 fn is_named(cloud: &Cloud, row: &VirtualMachine, name: &str) -> bool {
     if cloud.version.has(Feature::RuleAndVmNamesMatchExactly) {
-        equal(&row.name, name) || name.is_empty() && row.name.is_empty()
+        equal(&row.name, name)
     } else {
         contains(&row.name, name)
     }
@@ -193,7 +195,6 @@ const KNOWN_DETAILS: &[&str] = &[
 
 /// Fields that appear only with a detail.
 const DETAIL_FIELDS: &[(&str, &[&str])] = &[
-    ("nics", &["ipaddress"]),
     ("iso", &["isos", "isomaxcount"]),
     ("volume", &["rootdeviceid", "rootdevicetype"]),
     (
@@ -268,7 +269,8 @@ impl Details {
 
 pub(crate) fn json(cloud: &Cloud, row: &VirtualMachine, details: &Details) -> Value {
     let creator = row.creator.and_then(|key| cloud.accounts.get(key));
-    let lowest = row.nics.first().map(|nic| nic.address.as_str());
+    let nics = shown_nics(cloud, row, details);
+    let lowest = nics.first().map(|(_, nic)| nic.address.as_str());
     let mut object = Object::new()
         .with("id", row.id.as_str())
         .with("name", row.name.as_str())
@@ -296,7 +298,7 @@ pub(crate) fn json(cloud: &Cloud, row: &VirtualMachine, details: &Details) -> Va
         .with("rootdeviceid", 0)
         .with("rootdevicetype", "ROOT")
         .with("securitygroup", json!([]))
-        .with("nic", nics_json(cloud, row, details))
+        .with("nic", nics_json(cloud, &nics))
         .maybe("ipaddress", lowest)
         .with("tags", full_tags(cloud, ResourceType::UserVm, &row.id))
         .merge(cloud.zone_fields())
@@ -310,15 +312,24 @@ pub(crate) fn json(cloud: &Cloud, row: &VirtualMachine, details: &Details) -> Va
     object.into()
 }
 
-/// CloudStack reads one row per NIC and tag and forgets the details after the first row: with several rows, NICs of
-/// the later ones show although nobody asked for NICs.
-fn nics_json(cloud: &Cloud, row: &VirtualMachine, details: &Details) -> Value {
+/// The NICs of an answer by device. CloudStack reads one row per NIC and tag and forgets the details after the first row:
+/// with several rows, NICs of the later ones show although nobody asked for NICs.
+fn shown_nics<'a>(
+    cloud: &Cloud,
+    row: &'a VirtualMachine,
+    details: &Details,
+) -> Vec<(usize, &'a Nic)> {
     let several_tags = tags_of(cloud, ResourceType::UserVm, &row.id).count() > 1;
     row.nics
         .iter()
         .enumerate()
         .filter(|(device, _)| details.show("nics") || several_tags || *device > 0)
-        .map(|(device, nic)| nic_json(cloud, nic, device))
+        .collect()
+}
+
+fn nics_json(cloud: &Cloud, nics: &[(usize, &Nic)]) -> Value {
+    nics.iter()
+        .map(|(device, nic)| nic_json(cloud, nic, *device))
         .collect()
 }
 

@@ -91,7 +91,6 @@ fn json(cloud: &Cloud, key: Key<Vpc>, row: &Vpc) -> Value {
     let tiers: Vec<Value> = cloud
         .networks
         .iter()
-        .rev()
         .filter(|(_, network)| network.vpc() == Some(key))
         .map(|(_, network)| network::json(cloud, network))
         .collect();

@@ -55,6 +55,9 @@ pub struct VirtualMachine {
     /// Its tags.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
+    /// Its number in the database, which error texts show; by default after the largest.
+    #[serde(default)]
+    pub number: Option<u64>,
     /// Its id.
     #[serde(default)]
     pub id: Option<String>,

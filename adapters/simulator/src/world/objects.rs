@@ -198,6 +198,9 @@ pub struct Network {
     /// Its tags.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
+    /// Its number in the database, which error texts show; by default after the largest.
+    #[serde(default)]
+    pub number: Option<u64>,
     /// Its id.
     #[serde(default)]
     pub id: Option<String>,
@@ -256,6 +259,9 @@ pub struct Vpc {
     /// Its tags.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
+    /// Its number in the database, which error texts show; by default after the largest.
+    #[serde(default)]
+    pub number: Option<u64>,
     /// Its id.
     #[serde(default)]
     pub id: Option<String>,
@@ -378,6 +384,9 @@ pub struct Address {
     /// Its tags.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
+    /// Its number in the database, which error texts show; by default after the largest.
+    #[serde(default)]
+    pub number: Option<u64>,
     /// Its id.
     #[serde(default)]
     pub id: Option<String>,

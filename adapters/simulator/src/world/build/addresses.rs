@@ -52,7 +52,7 @@ impl Builder {
         let id = self.id(address.id.as_ref());
         let mut row = free_address(id.clone(), address.address);
         let Some(owner) = &address.owner else {
-            self.cloud.addresses.insert(row);
+            self.cloud.addresses.insert_numbered(address.number, row);
             return Ok(());
         };
         let owner = self.owner(place, owner)?;
@@ -82,7 +82,7 @@ impl Builder {
             Some(name) => Some(vm_named(&self.cloud, &format!("{place}.static-nat"), name)?),
             None => None,
         };
-        self.cloud.addresses.insert(row);
+        self.cloud.addresses.insert_numbered(address.number, row);
         self.tags(ResourceType::PublicIpAddress, &id, owner, &address.tags);
         Ok(())
     }

@@ -94,18 +94,21 @@ pub(super) fn add_vm(
             .get(project)
             .and_then(|project| project.members.first().copied()),
     };
-    cloud.vms.insert(VirtualMachine {
-        id: id.clone(),
-        name: vm.name.clone(),
-        display_name: vm.display_name.clone().unwrap_or_else(|| vm.name.clone()),
-        owner,
-        creator,
-        state: vm.state,
-        created,
-        nics,
-        offering,
-        extra: vm.extra.clone(),
-    });
+    cloud.vms.insert_numbered(
+        vm.number,
+        VirtualMachine {
+            id: id.clone(),
+            name: vm.name.clone(),
+            display_name: vm.display_name.clone().unwrap_or_else(|| vm.name.clone()),
+            owner,
+            creator,
+            state: vm.state,
+            created,
+            nics,
+            offering,
+            extra: vm.extra.clone(),
+        },
+    );
     for (key, value) in &vm.tags {
         tag::add(cloud, ResourceType::UserVm, &id, owner, key, value);
     }

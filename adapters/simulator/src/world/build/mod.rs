@@ -80,6 +80,7 @@ fn empty(world: &World) -> Result<Cloud, WorldError> {
     let server_id = id(&None);
     Ok(Cloud {
         version,
+        started: world.started,
         now: Timestamp::MIN,
         ids,
         page_limit: world.page_limit,
@@ -240,7 +241,7 @@ impl Builder {
 }
 
 /// An account or a project by name; an account wins.
-fn owner_named(cloud: &Cloud, place: &str, name: &str) -> Result<Owner, WorldError> {
+pub(crate) fn owner_named(cloud: &Cloud, place: &str, name: &str) -> Result<Owner, WorldError> {
     let account = named(&cloud.accounts, name, |row| &row.name).map(Owner::Account);
     account
         .or_else(|| named(&cloud.projects, name, |row| &row.name).map(Owner::Project))

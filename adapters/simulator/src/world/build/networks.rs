@@ -56,20 +56,23 @@ impl Builder {
             .hosts()
             .next()
             .unwrap_or_else(|| network.cidr.addr());
-        self.cloud.networks.insert(Network {
-            id: id.clone(),
-            name: network.name.clone(),
-            display_text: network.name.clone(),
-            owner,
-            cidr: network.cidr,
-            gateway: gateway.to_string(),
-            created: self.started.clone(),
-            implemented: network.state == NetworkState::Implemented,
-            services,
-            offering,
-            tier,
-            extra: network.extra.clone(),
-        });
+        self.cloud.networks.insert_numbered(
+            network.number,
+            Network {
+                id: id.clone(),
+                name: network.name.clone(),
+                display_text: network.name.clone(),
+                owner,
+                cidr: network.cidr,
+                gateway: gateway.to_string(),
+                created: self.started.clone(),
+                implemented: network.state == NetworkState::Implemented,
+                services,
+                offering,
+                tier,
+                extra: network.extra.clone(),
+            },
+        );
         self.tags(ResourceType::Network, &id, owner, &network.tags);
         Ok(())
     }
@@ -89,18 +92,21 @@ impl Builder {
             }
         };
         let offering_id = self.cloud.ids.next_id();
-        let key = self.cloud.vpcs.insert(Vpc {
-            id: id.clone(),
-            name: vpc.name.clone(),
-            display_text: vpc.name.clone(),
-            owner,
-            cidr: vpc.cidr.to_string(),
-            created: self.started.clone(),
-            services,
-            offering_id,
-            offering_name: offering_name.to_owned(),
-            extra: vpc.extra.clone(),
-        });
+        let key = self.cloud.vpcs.insert_numbered(
+            vpc.number,
+            Vpc {
+                id: id.clone(),
+                name: vpc.name.clone(),
+                display_text: vpc.name.clone(),
+                owner,
+                cidr: vpc.cidr.to_string(),
+                created: self.started.clone(),
+                services,
+                offering_id,
+                offering_name: offering_name.to_owned(),
+                extra: vpc.extra.clone(),
+            },
+        );
         self.tags(ResourceType::Vpc, &id, owner, &vpc.tags);
         for list in &vpc.acl_lists {
             self.acl_list(key, list);
