@@ -1,7 +1,8 @@
-//! All that the simulated CloudStack knows: one table per kind of object, the clock and the sources of ids.
+//! All that the simulated CloudStack knows: one table per kind of object, the clock and the sources
+//! of ids.
 //!
-//! Each kind has its file under `resources/` with its row, its JSON and its commands. Here is what they share: who owns
-//! what, how ids resolve, and how internal error texts name objects.
+//! Each kind has its file under `resources/` with its row, its JSON and its commands. Here is what
+//! they share: who owns what, how ids resolve, and how internal error texts name objects.
 
 use std::collections::BTreeMap;
 

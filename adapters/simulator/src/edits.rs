@@ -1,5 +1,6 @@
-//! Changes of the world from outside: what an operator or another system does beside the controller. They take effect at
-//! once, at the time of the last request. Changes that the API offers are made with `Simulator::call`.
+//! Changes of the world from outside: what an operator or another system does beside the
+//! controller. They take effect at once, at the time of the last request. Changes that the API
+//! offers are made with `Simulator::call`.
 
 use thiserror::Error;
 
@@ -35,7 +36,8 @@ pub enum EditError {
 }
 
 impl Simulator {
-    /// Adds a virtual machine and returns its id. Its offering takes the size of a known one of that name.
+    /// Adds a virtual machine and returns its id. Its offering takes the size of a known one of
+    /// that name.
     ///
     /// # Errors
     /// If its owner or a network is unknown.
@@ -64,7 +66,8 @@ impl Simulator {
         self.set_state(vm, VmState::Running).map(|_| ())
     }
 
-    /// Destroys a virtual machine: it is hidden, still mapped, and its rules are pushed once without it.
+    /// Destroys a virtual machine: it is hidden, still mapped, and its rules are pushed once
+    /// without it.
     ///
     /// # Errors
     /// If there is none of that name or id.
@@ -76,7 +79,8 @@ impl Simulator {
         Ok(())
     }
 
-    /// Removes a virtual machine for good: its mappings end, and its id names nothing any more but still resolves.
+    /// Removes a virtual machine for good: its mappings end, and its id names nothing any more but
+    /// still resolves.
     ///
     /// # Errors
     /// If there is none of that name or id.
@@ -107,8 +111,8 @@ impl Simulator {
         Ok(())
     }
 
-    /// Moves a virtual machine to another owner, under the same id and with one interface in another network. Its old
-    /// owner sees it no more.
+    /// Moves a virtual machine to another owner, under the same id and with one interface in
+    /// another network. Its old owner sees it no more.
     ///
     /// # Errors
     /// If one of them is unknown, or the machine is a member of a rule.
@@ -140,8 +144,8 @@ impl Simulator {
         Ok(())
     }
 
-    /// Gives a virtual machine another address in a network. Lists of members show it at once; the router keeps the old
-    /// one until the next push of the rule.
+    /// Gives a virtual machine another address in a network. Lists of members show it at once; the
+    /// router keeps the old one until the next push of the rule.
     ///
     /// # Errors
     /// If the virtual machine or its interface is unknown.

@@ -1,4 +1,5 @@
-//! The HTTP façade: the only part that waits. It decodes parameters, takes the time, and hands both to the simulator.
+//! The HTTP façade: the only part that waits. It decodes parameters, takes the time, and hands both
+//! to the simulator.
 
 use std::future::Future;
 use std::io;
@@ -26,8 +27,8 @@ struct Front<Clock> {
     latency: Duration,
 }
 
-/// Serves a simulator under `/client/api` until `shutdown` is ready, then finishes the requests under way. `clock` gives
-/// the time of each request, and every answer is held back for `latency`.
+/// Serves a simulator under `/client/api` until `shutdown` is ready, then finishes the requests
+/// under way. `clock` gives the time of each request, and every answer is held back for `latency`.
 ///
 /// # Errors
 /// If the listener fails.

@@ -1,5 +1,5 @@
-//! An in-memory CloudStack: a synchronous state machine with virtual time, and an HTTP façade that speaks its wire
-//! protocol, so that a CloudStack client can not tell the difference.
+//! An in-memory CloudStack: a synchronous state machine with virtual time, and an HTTP façade that
+//! speaks its wire protocol, so that a CloudStack client can not tell the difference.
 //!
 //! ```text
 //! world.yaml ─► World ─► Simulator ◄─ handle(request, now) ─► Response
@@ -8,12 +8,14 @@
 //!                            └─ calls(): what was asked, for tests that count
 //! ```
 //!
-//! - Time is an input: `now` comes with every request and never goes back. Jobs take the time that the world file gives
-//!   them and overlap; `next_event` tells when the next one ends.
-//! - A create command makes its row with the request; what needs the router takes effect at the end of the job.
-//! - Releases differ in one table, `versions.rs`; commands stand in one table, `commands.rs`; each kind of object has a
-//!   file under `resources/`.
-//! - Behaviour follows what a real 4.23 server answered (`fixtures/cloudstack`) and for other releases its source.
+//! - Time is an input: `now` comes with every request and never goes back. Jobs take the time that
+//!   the world file gives them and overlap; `next_event` tells when the next one ends.
+//! - A create command makes its row with the request; what needs the router takes effect at the end
+//!   of the job.
+//! - Releases differ in one table, `versions.rs`; commands stand in one table, `commands.rs`; each
+//!   kind of object has a file under `resources/`.
+//! - Behaviour follows what a real 4.23 server answered (`fixtures/cloudstack`) and for other
+//!   releases its source.
 
 mod auth;
 mod cidrs;

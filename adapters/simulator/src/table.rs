@@ -1,4 +1,5 @@
-//! A table of rows with the two names CloudStack gives every row: a number in the database and a UUID on the wire.
+//! A table of rows with the two names CloudStack gives every row: a number in the database and a
+//! UUID on the wire.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -67,7 +68,8 @@ impl<T: Row> Table<T> {
         Some(row)
     }
 
-    /// Takes a row out but keeps its UUID known, as CloudStack does where it only marks rows as removed.
+    /// Takes a row out but keeps its UUID known, as CloudStack does where it only marks rows as
+    /// removed.
     pub(crate) fn bury(&mut self, key: Key<T>) -> Option<T> {
         self.rows.remove(&key.number)
     }

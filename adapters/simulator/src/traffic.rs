@@ -1,13 +1,16 @@
 //! What traffic would do: which ports are open to which sources, and which members answer.
 //!
-//! Traffic sees what the router was told by the last push of each rule, not the rows: a member counts from the end of its
-//! assign, a changed CIDR list from the end of the update. Each rule is pushed for itself. A virtual router balances TCP
-//! only. The layers, in the order in which they are asked:
+//! Traffic sees what the router was told by the last push of each rule, not the rows: a member
+//! counts from the end of its assign, a changed CIDR list from the end of the update. Each rule is
+//! pushed for itself. A virtual router balances TCP only. The layers, in the order in which they
+//! are asked:
 //!
 //! 1. a load-balancer rule for the address and port (`NoRule`);
-//! 2. the firewall of the address, on isolated networks and in VPCs with Firewall service (`Firewall`);
-//! 3. the tier's ACL list, only if the switch says that ACLs gate balanced traffic: the first ingress item by number
-//!    that matches source and public port decides, and without one nobody gets in (`Acl`);
+//! 2. the firewall of the address, on isolated networks and in VPCs with Firewall service
+//!    (`Firewall`);
+//! 3. the tier's ACL list, only if the switch says that ACLs gate balanced traffic: the first
+//!    ingress item by number that matches source and public port decides, and without one nobody
+//!    gets in (`Acl`);
 //! 4. the rule's own CIDR list (`RuleCidrs`);
 //! 5. members that live: the VM runs and still has the address that the router knows (`NoMembers`).
 
@@ -233,8 +236,8 @@ fn firewall_sources(cloud: &Cloud, key: Key<PublicIp>, row: &PublicIp, port: u16
     )
 }
 
-/// Sources that a tier's list lets in on a TCP port. Networks outside VPCs have no list and let everybody in; a tier
-/// without one lets nobody in.
+/// Sources that a tier's list lets in on a TCP port. Networks outside VPCs have no list and let
+/// everybody in; a tier without one lets nobody in.
 fn acl_sources(cloud: &Cloud, network: &Network, port: u16) -> Sources {
     let Some(tier) = network.tier else {
         return Sources::everybody();

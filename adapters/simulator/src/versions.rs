@@ -43,113 +43,31 @@ pub(crate) enum Feature {
     VpcConserveMode,
 }
 
-/// The releases in which the differences began: the place to look when a test of one release fails on another.
+/// The releases in which the differences began, and how it was before: the place to look when a test of one release fails
+/// on another.
+#[rustfmt::skip]
 const SINCE: &[([u16; 3], Feature, &str)] = &[
-    (
-        [4, 17, 0],
-        Feature::RuleAndVmNamesMatchExactly,
-        "`name` of rules and VMs was a substring",
-    ),
-    (
-        [4, 17, 0],
-        Feature::AclDefaultCoversIpv6,
-        "an ACL item without cidrlist got 0.0.0.0/0 only",
-    ),
-    (
-        [4, 18, 0],
-        Feature::RuleCidrList,
-        "createLoadBalancerRule refused cidrlist",
-    ),
-    (
-        [4, 19, 0],
-        Feature::HasRules,
-        "public IP addresses did not tell whether they have rules",
-    ),
-    (
-        [4, 19, 0],
-        Feature::ReleaseByAddress,
-        "disassociateIpAddress knew ids only",
-    ),
-    (
-        [4, 19, 2],
-        Feature::DomainPath,
-        "rules and addresses had no domainpath",
-    ),
-    (
-        [4, 20, 0],
-        Feature::AclKeyword,
-        "listNetworkACLs ignored keyword",
-    ),
-    (
-        [4, 21, 0],
-        Feature::XmlErrorsWithoutVersion,
-        "XML errors showed the version too",
-    ),
-    (
-        [4, 22, 0],
-        Feature::RuleCidrListUpdate,
-        "updateLoadBalancerRule ignored cidrlist",
-    ),
-    (
-        [4, 22, 0],
-        Feature::UpdatePushesMostly,
-        "an update was pushed only for another algorithm",
-    ),
-    (
-        [4, 22, 0],
-        Feature::SslOffload,
-        "a virtual router did not offer ssl",
-    ),
-    (
-        [4, 22, 0],
-        Feature::NetworkNameFilter,
-        "listNetworks ignored name",
-    ),
-    (
-        [4, 22, 1],
-        Feature::RuleNetworkChecked,
-        "a rule's networkid other than its address's was ignored",
-    ),
-    (
-        [4, 22, 1],
-        Feature::JobByResource,
-        "queryAsyncJobResult knew jobid only",
-    ),
-    (
-        [4, 22, 1],
-        Feature::AddressStateList,
-        "listPublicIpAddresses took one state, unchecked",
-    ),
-    (
-        [4, 23, 0],
-        Feature::AssignErrorReason,
-        "a failed assign gave no reason",
-    ),
-    (
-        [4, 23, 0],
-        Feature::RulesBuried,
-        "ids of deleted rules were unknown at once",
-    ),
-    (
-        [4, 23, 0],
-        Feature::VpcFirewall,
-        "addresses of a VPC had no firewall",
-    ),
-    (
-        [4, 23, 0],
-        Feature::ForbiddenApiNameListsAll,
-        "listApis failed for a name out of reach",
-    ),
-    (
-        [4, 23, 0],
-        Feature::NicEnabled,
-        "NICs did not tell whether they are enabled",
-    ),
-    (
-        [4, 23, 0],
-        Feature::VpcConserveMode,
-        "VPCs did not tell their conserve mode",
-    ),
+    ([4, 17, 0], Feature::RuleAndVmNamesMatchExactly, "`name` of rules and VMs was a substring"),
+    ([4, 17, 0], Feature::AclDefaultCoversIpv6, "an ACL item without cidrlist got 0.0.0.0/0 only"),
+    ([4, 18, 0], Feature::RuleCidrList, "createLoadBalancerRule refused cidrlist"),
+    ([4, 19, 0], Feature::HasRules, "public IP addresses did not tell whether they have rules"),
+    ([4, 19, 0], Feature::ReleaseByAddress, "disassociateIpAddress knew ids only"),
+    ([4, 19, 2], Feature::DomainPath, "rules and addresses had no domainpath"),
+    ([4, 20, 0], Feature::AclKeyword, "listNetworkACLs ignored keyword"),
+    ([4, 21, 0], Feature::XmlErrorsWithoutVersion, "XML errors showed the version too"),
+    ([4, 22, 0], Feature::RuleCidrListUpdate, "updateLoadBalancerRule ignored cidrlist"),
+    ([4, 22, 0], Feature::UpdatePushesMostly, "an update was pushed only for another algorithm"),
+    ([4, 22, 0], Feature::SslOffload, "a virtual router did not offer ssl"),
+    ([4, 22, 0], Feature::NetworkNameFilter, "listNetworks ignored name"),
+    ([4, 22, 1], Feature::RuleNetworkChecked, "a rule's networkid other than its address's was ignored"),
+    ([4, 22, 1], Feature::JobByResource, "queryAsyncJobResult knew jobid only"),
+    ([4, 22, 1], Feature::AddressStateList, "listPublicIpAddresses took one state, unchecked"),
+    ([4, 23, 0], Feature::AssignErrorReason, "a failed assign gave no reason"),
+    ([4, 23, 0], Feature::RulesBuried, "ids of deleted rules were unknown at once"),
+    ([4, 23, 0], Feature::VpcFirewall, "addresses of a VPC had no firewall"),
+    ([4, 23, 0], Feature::ForbiddenApiNameListsAll, "listApis failed for a name out of reach"),
+    ([4, 23, 0], Feature::NicEnabled, "NICs did not tell whether they are enabled"),
+    ([4, 23, 0], Feature::VpcConserveMode, "VPCs did not tell their conserve mode"),
 ];
 
 impl Version {

@@ -3,23 +3,26 @@
 use serde_json::Value;
 
 use crate::cloud::Cloud;
-use crate::commands::{COMMANDS, Call, Command, Handler, Kind, Param};
+use crate::commands::{COMMANDS, Call, Command, Handler, Kind, Param, Roles, may};
 use crate::error::ApiError;
 use crate::lists::answer;
 use crate::object::Object;
 use crate::versions::Feature;
 use crate::world::Role;
 
+pub(crate) const LIST_PARAMS: &[Param] = &[may("name", Kind::Text)];
+
 /// Whether a role allows a command.
 pub(crate) fn allows(role: Role, command: &Command) -> bool {
-    match (role, &command.handler) {
-        (_, Handler::Root) => false,
-        (Role::User, _) => true,
-        (Role::ProjectKubernetesService, _) => command.restricted,
+    match command.roles {
+        Roles::All => true,
+        Roles::User => role == Role::User,
+        Roles::Root => false,
     }
 }
 
-/// listApis: what the caller may call. A name out of reach is an error, or since 4.23 the same as no name.
+/// listApis: what the caller may call. A name out of reach is an error, or since 4.23 the same as
+/// no name.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let role = cloud.accounts.get(call.caller).map(|account| account.role);
     let allowed: Vec<&Command> = COMMANDS

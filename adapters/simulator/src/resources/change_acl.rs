@@ -1,6 +1,8 @@
-//! createNetworkACL, updateNetworkACLItem and deleteNetworkACL, which all are about items of a list.
+//! createNetworkACL, updateNetworkACLItem and deleteNetworkACL, which all are about items of a
+//! list.
 //!
-//! The jobs succeed whatever the router does. Exact duplicates are accepted; only a number is unique within its list.
+//! The jobs succeed whatever the router does. Exact duplicates are accepted; only a number is
+//! unique within its list.
 
 use serde_json::Value;
 
@@ -150,7 +152,8 @@ fn action(params: &Params) -> Result<Option<bool>, ApiError> {
     }
 }
 
-/// Kept as given, but `1` becomes icmp. Names are looked for in a list as text, so that fragments of names pass.
+/// Kept as given, but `1` becomes icmp. Names are looked for in a list as text, so that fragments
+/// of names pass.
 fn protocol(given: &str) -> Result<String, ApiError> {
     let given = given.trim();
     if let Ok(number) = given.parse::<i64>() {
@@ -308,7 +311,8 @@ fn changeable(
     }
 }
 
-/// updateNetworkACLItem: what is given changes; with `partialupgrade=false` everything else is reset.
+/// updateNetworkACLItem: what is given changes; with `partialupgrade=false` everything else is
+/// reset.
 pub(crate) fn start_update(
     cloud: &mut Cloud,
     call: &Call,
@@ -360,7 +364,8 @@ pub(crate) fn start_update(
     Ok(Work::AclUpdated { item: key, result })
 }
 
-/// Where a whole update lacks something CloudStack trips over a null pointer, and users see its text.
+/// Where a whole update lacks something CloudStack trips over a null pointer, and users see its
+/// text.
 fn check_whole_update(params: &Params, cidrs: Option<&[String]>) -> Result<(), JobFailure> {
     if params.filled("protocol").is_none() {
         return Err(JobFailure::internal(

@@ -1,8 +1,8 @@
-//! Load-balancer rules: listed, changed in place, pushed to the router and deleted. `create_rule.rs` makes them and
-//! `member.rs` gives them members.
+//! Load-balancer rules: listed, changed in place, pushed to the router and deleted.
+//! `create_rule.rs` makes them and `member.rs` gives them members.
 //!
-//! A rule's row and what the router was last told are two things: rows change with the request, `programmed` with the
-//! end of a job that pushes. Traffic follows the second.
+//! A rule's row and what the router was last told are two things: rows change with the request,
+//! `programmed` with the end of a job that pushes. Traffic follows the second.
 
 use serde_json::Value;
 
@@ -50,7 +50,8 @@ pub(crate) struct LoadBalancerRule {
     pub(crate) programmed: Option<Programmed>,
 }
 
-/// Width of the column that holds the CIDR list: longer lists are cut silently, in the middle of a CIDR.
+/// Width of the column that holds the CIDR list: longer lists are cut silently, in the middle of a
+/// CIDR.
 const CIDR_COLUMN: usize = 255;
 /// What the API knows, compared with the letter case given.
 pub(crate) const PROTOCOLS: &[&str] = &["tcp", "udp", "tcp-proxy", "ssl"];
@@ -124,19 +125,11 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         .iter()
         .filter(|(key, row)| {
             scope.covers(row.owner)
-                && params.key("id").is_none_or(|id| id == *key)
-                && params
-                    .text("name")
-                    .is_none_or(|name| is_named(cloud, row, name))
-                && params
-                    .key("publicipid")
-                    .is_none_or(|address| row.address == address)
-                && params
-                    .key("networkid")
-                    .is_none_or(|network| row.network == network)
-                && params
-                    .key::<()>("zoneid")
-                    .is_none_or(|zone| zone.number() == 1)
+                && params.names("id", *key)
+                && params.agrees("name", |name| is_named(cloud, row, name))
+                && params.names("publicipid", row.address)
+                && params.names("networkid", row.network)
+                && params.is_in_zone()
                 && keyword_matches(
                     call,
                     &[&row.name, row.description.as_deref().unwrap_or_default()],
@@ -236,7 +229,8 @@ pub(crate) fn changeable<'a>(
     }
 }
 
-/// updateLoadBalancerRule. Everything is checked before anything is stored. An update of nothing pushes, and then fails.
+/// updateLoadBalancerRule. Everything is checked before anything is stored. An update of nothing
+/// pushes, and then fails.
 pub(crate) fn start_update(
     cloud: &mut Cloud,
     call: &Call,
@@ -338,7 +332,8 @@ fn check_protocol(
     Ok(())
 }
 
-/// Up to 4.21 only another algorithm is pushed. Later an algorithm or protocol left out counts as another one.
+/// Up to 4.21 only another algorithm is pushed. Later an algorithm or protocol left out counts as
+/// another one.
 fn is_pushed(
     cloud: &Cloud,
     row: &LoadBalancerRule,
@@ -366,8 +361,8 @@ pub(crate) fn has_router(cloud: &Cloud, network: Key<Network>) -> bool {
         .is_some_and(|network| network.implemented)
 }
 
-/// Tells the router what the row says now, drops mappings that were revoked, and settles the state. Without a router
-/// everything succeeds and nothing is programmed.
+/// Tells the router what the row says now, drops mappings that were revoked, and settles the state.
+/// Without a router everything succeeds and nothing is programmed.
 pub(crate) fn push(cloud: &mut Cloud, key: Key<LoadBalancerRule>) {
     let Some(mut row) = cloud.rules.get(key).cloned() else {
         return;
@@ -392,7 +387,8 @@ pub(crate) fn push(cloud: &mut Cloud, key: Key<LoadBalancerRule>) {
     }
 }
 
-/// deleteLoadBalancerRule: the rule and its automatic firewall rule are dying until the push is done.
+/// deleteLoadBalancerRule: the rule and its automatic firewall rule are dying until the push is
+/// done.
 pub(crate) fn start_delete(
     cloud: &mut Cloud,
     call: &Call,

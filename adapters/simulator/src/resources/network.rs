@@ -91,18 +91,12 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         .rev()
         .filter(|(key, row)| {
             scope.covers(row.owner)
-                && params.key("id").is_none_or(|id| id == *key)
-                && params
-                    .key::<()>("zoneid")
-                    .is_none_or(|zone| zone.number() == 1)
-                && params.key("vpcid").is_none_or(|vpc| row.vpc() == Some(vpc))
-                && params
-                    .flag("forvpc")
-                    .is_none_or(|wanted| wanted == row.tier.is_some())
+                && params.names("id", *key)
+                && params.is_in_zone()
+                && params.names("vpcid", row.vpc())
+                && params.says("forvpc", row.tier.is_some())
                 && params.flag("restartrequired") != Some(true)
-                && params
-                    .text("type")
-                    .is_none_or(|kind| equal("isolated", kind))
+                && params.agrees("type", |kind| equal("isolated", kind))
                 && name.is_none_or(|name| equal(&row.name, name))
                 && services.iter().all(|service| row.offers(service))
                 && keyword_matches(call, &[&row.name])

@@ -136,7 +136,8 @@ pub(crate) fn add(
     });
 }
 
-/// Removes all tags of an object. Not called for load-balancer rules, whose tags CloudStack leaves behind.
+/// Removes all tags of an object. Not called for load-balancer rules, whose tags CloudStack leaves
+/// behind.
 pub(crate) fn forget(cloud: &mut Cloud, kind: ResourceType, id: &str) {
     let gone: Vec<Key<Tag>> = cloud
         .tags
@@ -180,16 +181,10 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         .map(|(_, tag)| tag)
         .filter(|tag| {
             scope.covers(tag.owner)
-                && params
-                    .text("resourcetype")
-                    .is_none_or(|kind| equal(tag.kind.name(), kind))
-                && params
-                    .text("resourceid")
-                    .is_none_or(|id| equal(&tag.resource, id))
-                && params.text("key").is_none_or(|key| equal(&tag.key, key))
-                && params
-                    .text("value")
-                    .is_none_or(|value| equal(&tag.value, value))
+                && params.agrees("resourcetype", |kind| equal(tag.kind.name(), kind))
+                && params.agrees("resourceid", |id| equal(&tag.resource, id))
+                && params.agrees("key", |key| equal(&tag.key, key))
+                && params.agrees("value", |value| equal(&tag.value, value))
                 && params.text("customer").is_none()
         })
         .collect();

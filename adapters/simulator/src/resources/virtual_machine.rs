@@ -1,4 +1,5 @@
-//! Virtual machines and their NICs. Their life is changed from outside (`edits.rs`); here they are only listed.
+//! Virtual machines and their NICs. Their life is changed from outside (`edits.rs`); here they are
+//! only listed.
 
 use serde_json::{Value, json};
 
@@ -130,17 +131,11 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         .filter(|(key, row)| {
             row.is_visible()
                 && scope.covers(row.owner)
-                && params.key("id").is_none_or(|id| id == *key)
+                && params.names("id", *key)
                 && ids.as_ref().is_none_or(|ids| ids.contains(key))
-                && params
-                    .key::<()>("zoneid")
-                    .is_none_or(|zone| zone.number() == 1)
-                && params
-                    .text("name")
-                    .is_none_or(|name| is_named(cloud, row, name))
-                && params
-                    .text("state")
-                    .is_none_or(|state| has_state(row, state))
+                && params.is_in_zone()
+                && params.agrees("name", |name| is_named(cloud, row, name))
+                && params.agrees("state", |state| has_state(row, state))
                 && params
                     .key("networkid")
                     .is_none_or(|network| row.nic_in(network).is_some())
@@ -312,8 +307,9 @@ pub(crate) fn json(cloud: &Cloud, row: &VirtualMachine, details: &Details) -> Va
     object.into()
 }
 
-/// The NICs of an answer by device. CloudStack reads one row per NIC and tag and forgets the details after the first row:
-/// with several rows, NICs of the later ones show although nobody asked for NICs.
+/// The NICs of an answer by device. CloudStack reads one row per NIC and tag and forgets the
+/// details after the first row: with several rows, NICs of the later ones show although nobody
+/// asked for NICs.
 fn shown_nics<'a>(
     cloud: &Cloud,
     row: &'a VirtualMachine,

@@ -31,8 +31,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         && named.is_none_or(|name| equal(&zone.name, name))
         && call
             .params
-            .text("networktype")
-            .is_none_or(|kind| equal("Advanced", kind))
+            .agrees("networktype", |kind| equal("Advanced", kind))
         && (!by_keyword || keyword_matches(call, &[&zone.name]))
         && tags.passes(cloud, ResourceType::Zone, &zone.id);
     let rows = if shown { vec![zone] } else { Vec::new() };

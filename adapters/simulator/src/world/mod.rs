@@ -1,7 +1,9 @@
-//! `world.yaml`: what the simulated CloudStack holds at first, written by hand. Objects refer to each other by name, or
-//! by id where the file fixes one; every id may be left out and then comes from the seed.
+//! `world.yaml`: what the simulated CloudStack holds at first, written by hand. Objects refer to
+//! each other by name, or by id where the file fixes one; every id may be left out and then comes
+//! from the seed.
 //!
-//! The same file starts the demo, the tests and the replay of recordings. Its JSON schema is `deploy/world.schema.json`.
+//! The same file starts the demo, the tests and the replay of recordings. Its JSON schema is
+//! `deploy/world.schema.json`.
 
 pub(crate) mod build;
 mod machines;
@@ -162,7 +164,8 @@ impl World {
         Self::parse(&text)
     }
 
-    /// Reads the text of a file. Whether names lead somewhere is found out when a simulator is made of it.
+    /// Reads the text of a file. Whether names lead somewhere is found out when a simulator is made
+    /// of it.
     ///
     /// # Errors
     /// If it is no YAML, has unknown fields or lacks some, or is of another version of the format.
@@ -176,8 +179,8 @@ impl World {
         }
     }
 
-    /// The cloud-config for the first account of the role User, as the controller reads it. It names a project if all
-    /// that the account can see is in one.
+    /// The cloud-config for the first account of the role User, as the controller reads it. It
+    /// names a project if all that the account can see is in one.
     ///
     /// Empty keys and no account at all give a file that a controller refuses, as it should.
     pub fn cloud_config(&self, api_url: &str) -> String {
@@ -204,7 +207,8 @@ impl World {
         format!("[Global]\n{}", lines.concat())
     }
 
-    /// The id of the project in which an account has its virtual machines, if it has none of its own.
+    /// The id of the project in which an account has its virtual machines, if it has none of its
+    /// own.
     fn only_project(&self, account: &Account) -> Option<String> {
         let owns = |name: &str| self.virtual_machines.iter().any(|vm| vm.owner == name);
         if owns(&account.name) {

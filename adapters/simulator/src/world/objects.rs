@@ -186,7 +186,8 @@ pub struct Network {
     /// Allocated means that no router serves it yet.
     #[serde(default)]
     pub state: NetworkState,
-    /// Of a tier: the name of a list of its VPC, `default_allow`, `default_deny` or `none`.
+    /// Of a tier: the name of a list of its VPC, `default_allow`, `default_deny`, or `none`, which
+    /// is the default.
     #[serde(default)]
     pub acl: Option<String>,
     /// Its services where they differ from those of a virtual router.

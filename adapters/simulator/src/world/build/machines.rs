@@ -115,7 +115,8 @@ pub(super) fn add_vm(
     Ok(id)
 }
 
-/// Adds a virtual machine to a world that already lives; its offering is one that other machines have, or a new one.
+/// Adds a virtual machine to a world that already lives; its offering is one that other machines
+/// have, or a new one.
 pub(crate) fn add_vm_of_known_offering(
     cloud: &mut Cloud,
     vm: &world::VirtualMachine,

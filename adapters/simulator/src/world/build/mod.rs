@@ -1,5 +1,5 @@
-//! From a world file to the cloud that it describes. Objects are made in the order of the file, so that database numbers
-//! and drawn ids are the same every time.
+//! From a world file to the cloud that it describes. Objects are made in the order of the file, so
+//! that database numbers and drawn ids are the same every time.
 
 mod addresses;
 mod machines;
