@@ -16,6 +16,28 @@
 //!   kind of object has a file under `resources/`.
 //! - Behaviour follows what a real 4.23 server answered (`fixtures/cloudstack`) and for other
 //!   releases its source.
+//!
+//! ```
+//! use ccm_simulator::{Simulator, World};
+//!
+//! let world = World::parse(
+//!     "
+//! version: 1
+//! release: 4.22.0.0
+//! zone: {name: zone-1}
+//! public-range: {from: 203.0.113.10, to: 203.0.113.19}
+//! jobs: {default: 2s}
+//! accounts: [{name: prod}]
+//! networks: [{name: iso-1, owner: prod, cidr: 10.1.1.0/24}]
+//! ",
+//! )?;
+//! let mut simulator = Simulator::new(&world)?;
+//! let now = jiff::Timestamp::UNIX_EPOCH;
+//! let answer = simulator.call("prod", "listNetworks", &[("name", "iso-1")], now);
+//! assert_eq!(answer.status, 200);
+//! assert_eq!(simulator.next_event(), None);
+//! # Ok::<(), ccm_simulator::WorldError>(())
+//! ```
 
 mod auth;
 mod cidrs;
