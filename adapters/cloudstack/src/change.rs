@@ -4,6 +4,7 @@
 //! the job says settles the call; silence settles nothing.
 
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use ccm_core::exec::error::{CallError, Effect, Fault};
 use ccm_core::exec::job::JobStep;
@@ -12,7 +13,6 @@ use ccm_core::ids::{FirewallRuleId, JobId, LoadBalancerRuleId, NetworkAclItemId,
 use ccm_core::observe::{AddressState, PublicIpAddress, RuleState};
 use ccm_core::plan::action::{CheckAddressUnused, ResolvedAddress};
 use serde_json::Value;
-use std::time::Duration;
 use tracing::{Instrument, debug, debug_span, warn};
 
 use crate::calls::{Change, Gives, Params};

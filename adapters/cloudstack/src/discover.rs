@@ -56,7 +56,10 @@ impl<T: Transport, R: Runtime> Client<T, R> {
     async fn ask_capabilities(&self) -> Result<Capabilities, CallError> {
         let (mut version, mut rate_limit) = (None, None);
         match self.ask(CAPABILITIES, &Vec::new()).await {
-            Ok(answer) => (version, rate_limit) = read_capabilities(&answer),
+            Ok(answer) => {
+                self.learned().denied.remove(CAPABILITIES.name);
+                (version, rate_limit) = read_capabilities(&answer);
+            }
             Err(failure) if failure.is_denial() => self.note_denied(CAPABILITIES.name),
             Err(failure) => return Err(failure.into_error(CAPABILITIES)),
         }

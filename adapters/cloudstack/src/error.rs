@@ -261,8 +261,10 @@ fn effect_of_refusal(verb: Verb, error: &ServerError) -> Effect {
         (Verb::Create, 400..=429 | 430..=432 | 531..=533 | 535..=537) if !malformed => Effect::No,
         (Verb::Create, _) => Effect::Unknown,
         // Of a release nothing is known either: it touches every rule of the address.
-        (Verb::Release, 500..=599) if error.code != 531 => Effect::Unknown,
-        _ => Effect::No,
+        (Verb::Release, 530 | 534) => Effect::Unknown,
+        // An update or assign whose job id is in use (530) changes nothing.
+        (_, 400..=432 | 503 | 530..=537) => Effect::No,
+        (_, _) => Effect::Unknown,
     }
 }
 
@@ -414,7 +416,14 @@ mod tests {
             name: "updateLoadBalancerRule",
             verb: Verb::Update,
         };
-        assert_eq!(refused(update, 530, "x").effect, Effect::No);
+        for (code, effect) in [
+            (431, Effect::No),
+            (503, Effect::No),
+            (530, Effect::No),
+            (599, Effect::Unknown),
+        ] {
+            assert_eq!(refused(update, code, "x").effect, effect, "{code}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Proxies come from the environment. Errors name the host at most.
 
 use std::error::Error;
+use std::fmt;
 use std::time::Duration;
 
 use reqwest::header::{CONTENT_TYPE, LOCATION};
@@ -14,6 +15,10 @@ use thiserror::Error;
 use crate::wire::{
     Method, Transport, TransportError, TransportErrorKind, WireRequest, WireResponse,
 };
+
+/// Idle connections are dropped sooner than servers and balancers usually do so: a request that
+/// meets the end of its connection is lost.
+const IDLE: Duration = Duration::from_secs(20);
 
 /// Where the API is, and how to reach it.
 #[derive(Clone, Debug)]
@@ -67,7 +72,7 @@ pub enum TransportConfigError {
 }
 
 /// The real transport.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct HttpTransport {
     client: Client,
     url: Url,
@@ -189,6 +194,13 @@ impl HttpTransport {
     }
 }
 
+/// Shows the host: proxies from the environment may hold credentials.
+impl fmt::Debug for HttpTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HttpTransport({})", self.host)
+    }
+}
+
 impl Transport for HttpTransport {
     async fn send(&self, request: WireRequest) -> Result<WireResponse, TransportError> {
         let prepared = match request.method {
@@ -221,6 +233,7 @@ fn builder(options: &HttpOptions) -> Result<ClientBuilder, TransportConfigError>
         .referer(false)
         .connect_timeout(options.connect_timeout)
         .timeout(options.request_timeout)
+        .pool_idle_timeout(IDLE)
         .tls_danger_accept_invalid_certs(!options.verify_certificates);
     if !options.system_proxy {
         builder = builder.no_proxy();
