@@ -237,6 +237,180 @@ mod wire {
 }
 
 #[cfg(test)]
+mod garbage {
+    //! Whatever a server answers, the client gives a result or an error: no panic, no endless wait.
+
+    use std::collections::BTreeSet;
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    use ccm_cloudstack::{
+        Client, Credentials, Options, Runtime, Transport, TransportError, WireRequest, WireResponse,
+    };
+    use ccm_core::ids::{JobId, LoadBalancerRuleId, PublicIpId};
+    use ccm_core::observe::scope::Scope;
+    use ccm_core::plan::action::{Call, DeleteLoadBalancerRule, DisassociateIpAddress};
+    use jiff::Timestamp;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use serde_json::{Map, Value, json};
+
+    /// Keys that the decoders look at.
+    const KEYS: [&str; 30] = [
+        "id",
+        "jobid",
+        "jobstatus",
+        "jobresult",
+        "jobresultcode",
+        "jobinstanceid",
+        "errorcode",
+        "errortext",
+        "count",
+        "virtualmachine",
+        "network",
+        "vpc",
+        "publicipaddress",
+        "loadbalancerrule",
+        "firewallrule",
+        "networkacl",
+        "networkacllist",
+        "capability",
+        "nic",
+        "service",
+        "name",
+        "state",
+        "ipaddress",
+        "publicport",
+        "privateport",
+        "cidrlist",
+        "vpcid",
+        "networkid",
+        "publicipid",
+        "loadbalancerruleinstance",
+    ];
+
+    /// Texts that mean something somewhere.
+    const TEXTS: [&str; 12] = [
+        "Allocated",
+        "Active",
+        "203.0.113.7",
+        "2001:db8::1",
+        "80",
+        "10.0.0.0/8",
+        "4.22.0.0",
+        "Unable to find x",
+        "page size 0",
+        "please retry after [99999999999999999999] ms",
+        "",
+        "é\u{0}",
+    ];
+
+    /// A clock that jumps to where somebody waits for.
+    #[derive(Clone, Default)]
+    struct Jumping(Arc<Mutex<Timestamp>>);
+
+    impl Runtime for Jumping {
+        fn now(&self) -> Timestamp {
+            *self.0.lock().unwrap()
+        }
+
+        async fn sleep_until(&self, at: Timestamp) {
+            let mut now = self.0.lock().unwrap();
+            *now = at.max(*now);
+        }
+
+        fn fresh_uuid(&self) -> String {
+            "00000000-0000-4000-8000-000000000001".to_owned()
+        }
+    }
+
+    /// Gives its answers in turn, again and again.
+    struct Cycling(Vec<(u16, String)>, Mutex<usize>);
+
+    impl Transport for Cycling {
+        async fn send(&self, _: WireRequest) -> Result<WireResponse, TransportError> {
+            let mut next = self.1.lock().unwrap();
+            *next += 1;
+            assert!(*next < 50_000, "it never stops asking");
+            let (status, body) = self.0[*next % self.0.len()].clone();
+            Ok(WireResponse {
+                status,
+                content_type: None,
+                body,
+            })
+        }
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            (0..4_u64).prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            prop::sample::select(TEXTS.to_vec()).prop_map(Value::from),
+            any::<String>().prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 24, 4, |inner| {
+            prop_oneof![
+                vec(inner.clone(), 0..4).prop_map(Value::from),
+                object(inner)
+            ]
+        })
+    }
+
+    fn object(inner: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> {
+        let entry = (prop::sample::select(KEYS.to_vec()), inner);
+        vec(entry, 0..8).prop_map(|entries| {
+            let entries = entries
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), value));
+            Value::Object(entries.collect::<Map<_, _>>())
+        })
+    }
+
+    fn answer() -> impl Strategy<Value = (u16, String)> {
+        let statuses = vec![
+            200, 200, 200, 401, 404, 405, 414, 429, 431, 432, 500, 502, 530, 537,
+        ];
+        let body = prop_oneof![
+            4 => object(value()).prop_map(|inner| json!({"x": inner}).to_string()),
+            1 => value().prop_map(|value| value.to_string()),
+            1 => any::<String>(),
+            1 => Just("<a cloud-stack-version=\"4\"><errorcode>429</errorcode>".to_owned()),
+        ];
+        (prop::sample::select(statuses), body)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+        #[test]
+        fn any_answer_gives_a_result_or_an_error(answers in vec(answer(), 1..6)) {
+            let transport = Cycling(answers, Mutex::new(0));
+            let options = Options { job_patience: Duration::from_mins(1), ..Options::default() };
+            let credentials = Credentials::new("AKtest-01_x", "SKsecret_42");
+            let client = Client::new(transport, Jumping::default(), credentials, options);
+            let rule = LoadBalancerRuleId::parse("r1").unwrap();
+            let address = PublicIpId::parse("a1").unwrap();
+            let scope = Scope {
+                jobs: BTreeSet::from([JobId::parse("j1").unwrap()]),
+                address_ids: BTreeSet::from([address.clone()]),
+                ..Scope::default()
+            };
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(async {
+                let _ = client.observe(&scope).await;
+                let _ = client.members(&BTreeSet::from([rule.clone()])).await;
+                let delete = DeleteLoadBalancerRule { rule };
+                let _ = client.call(&Call::DeleteLoadBalancerRule(delete)).await;
+                let release = DisassociateIpAddress { address };
+                let _ = client.call(&Call::DisassociateIpAddress(release)).await;
+            });
+        }
+    }
+}
+
+#[cfg(test)]
 mod stub {
     //! An HTTP server that answers each connection once, by a function.
 

@@ -35,9 +35,12 @@ impl<T: Transport, R: Runtime> Client<T, R> {
     pub async fn discover(&self) -> Result<Capabilities, CallError> {
         let found = self.ask_capabilities().await?;
         self.limiter.announce(found.rate_limit);
-        let version = found.version.map(|version| version.to_string());
-        let version = version.as_deref().unwrap_or("unknown");
-        info!(version, rate_limit = ?found.rate_limit, "discovered");
+        let before = self.learned().capabilities.take();
+        if before.is_none_or(|(_, before)| before != found) {
+            let version = found.version.map(|version| version.to_string());
+            let version = version.as_deref().unwrap_or("unknown");
+            info!(version, rate_limit = ?found.rate_limit, "discovered");
+        }
         let shown = self.with_denials(&found);
         self.learned().capabilities = Some((self.runtime.now(), found));
         Ok(shown)

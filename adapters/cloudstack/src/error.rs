@@ -140,7 +140,8 @@ impl Failure {
             }
             Self::Pages(found) => {
                 answer.message = format!(
-                    "the pages of the list do not add up ({found}); it changes while it is read, or the server is wrong"
+                    "the pages of the list do not add up ({found}); it changes while it is read, \
+                     or the server is wrong"
                 );
             }
         }

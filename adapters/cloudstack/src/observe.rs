@@ -102,7 +102,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// The command ignores paging and answers with everything (observed): one page that must add up.
+    /// The command ignores paging and answers with everything: one page, that must add up.
     async fn members_of(
         &self,
         rule: &LoadBalancerRuleId,

@@ -60,7 +60,8 @@ impl HttpOptions {
 pub enum TransportConfigError {
     /// Not an address that requests can be sent to.
     #[error(
-        "api-url is not an http or https URL with a host and without query; write for example `https://cloud.example/client/api`"
+        "api-url is not an http or https URL with a host and without query; \
+         write for example `https://cloud.example/client/api`"
     )]
     Url,
     /// Not certificates.
