@@ -12,7 +12,7 @@ use std::time::Duration;
 use ccm_core::exec::error::CallError;
 use ccm_core::observe::{Capabilities, RateLimit};
 use ccm_core::version::Version;
-use tracing::{debug, info};
+use tracing::{info, warn};
 
 use crate::client::{Client, Format};
 use crate::envelope::{EnvelopeError, Object, xml_error, xml_version};
@@ -60,7 +60,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         let (mut version, mut rate_limit) = (None, None);
         match self.ask(CAPABILITIES, &Vec::new()).await {
             Ok(answer) => {
-                self.learned().denied.remove(CAPABILITIES.name);
+                self.note_allowed(CAPABILITIES.name);
                 (version, rate_limit) = read_capabilities(&answer);
             }
             Err(failure) if failure.is_denial() => self.note_denied(CAPABILITIES.name),
@@ -85,22 +85,24 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         }
     }
 
-    /// Remembers that the role lacks a command.
+    /// Remembers that the role lacks a command; says so the first time.
     pub(crate) fn note_denied(&self, command: &'static str) {
-        debug!(command, "denied");
-        self.learned().denied.insert(command, self.runtime.now());
+        let now = self.runtime.now();
+        if self.learned().denied.insert(command, now).is_none() {
+            let cost = cost_of(command);
+            warn!(command, cost, "the role may not use an optional command");
+        }
     }
 
     /// Whether a command was denied within the hour.
     pub(crate) fn is_denied(&self, command: &'static str) -> bool {
-        let now = self.runtime.now();
-        let mut learned = self.learned();
-        let since = learned.denied.get(command).copied();
-        let fresh = since.is_some_and(|since| later(since, BELIEVED) > now);
-        if since.is_some() && !fresh {
-            learned.denied.remove(command);
-        }
-        fresh
+        let since = self.learned().denied.get(command).copied();
+        since.is_some_and(|since| later(since, BELIEVED) > self.runtime.now())
+    }
+
+    /// Remembers that the role has a command.
+    pub(crate) fn note_allowed(&self, command: &'static str) {
+        self.learned().denied.remove(command);
     }
 
     async fn version_by_attribute(&self) -> Result<Option<Version>, CallError> {
@@ -119,6 +121,17 @@ impl<T: Transport, R: Runtime> Client<T, R> {
             }
             _ => Ok(version),
         }
+    }
+}
+
+/// What goes without an optional command.
+fn cost_of(command: &str) -> &'static str {
+    match command {
+        "listCapabilities" => "the rate limit is learned by being refused",
+        "listVPCs" => "whether a VPC has a Firewall service is found out by trying",
+        "listNetworkACLLists" => "ACL lists are known by what networks say of them",
+        "listNetworkACLs" => "ports of VPC tiers are not opened",
+        _ => "unknown",
     }
 }
 

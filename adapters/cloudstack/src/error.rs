@@ -211,6 +211,9 @@ pub(crate) fn failed_job(command: Command, code: u16, error: Option<&ServerError
     }
 }
 
+/// Beginning of a failed associateIpAddress (observed: of the loser of a race for the last one).
+const NO_ADDRESS: &str = "Failed to associate";
+
 fn message_of(what: &str, error: &ServerError) -> String {
     let ServerError { code, text, .. } = error;
     let advice = match code {
@@ -220,6 +223,9 @@ fn message_of(what: &str, error: &ServerError) -> String {
         531 => "; the object or domain belongs to somebody else",
         532 | 535 => "; raise the limit, or release what is not needed",
         533 => "; no such address is free",
+        530 if error.text.starts_with(NO_ADDRESS) => {
+            "; most likely a limit of addresses is reached"
+        }
         _ => "",
     };
     format!("{what} with {code}: {text}{advice}")
@@ -236,6 +242,8 @@ fn fault_of(error: &ServerError) -> Fault {
         400 | 430 | 431 | 536 | 537 => Fault::Refused,
         // Inside a job, and where the server wraps errors, a missing permission is a 530 too.
         530 if error.text.contains("does not have permission") => Fault::Permission,
+        // From 4.19.2 the limit of addresses may show only in the job, without its name.
+        530 if error.text.starts_with(NO_ADDRESS) => Fault::Quota,
         530 | 534 => Fault::Cloud,
         status => fault_of_status(status),
     }

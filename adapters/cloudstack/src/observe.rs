@@ -165,7 +165,10 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         }
         let params = self.scoped(project, Vec::new());
         match self.list(command, &params, array).await {
-            Ok(entries) => Ok(Listing::Listed(entries)),
+            Ok(entries) => {
+                self.note_allowed(command.name);
+                Ok(Listing::Listed(entries))
+            }
             Err(failure) if failure.is_denial() => {
                 self.note_denied(command.name);
                 Ok(Listing::Denied)

@@ -1,6 +1,8 @@
 //! Calls: what goes out, how jobs are followed, what a lost answer proves.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ccm_core::cidr::{CidrSet, Sources};
@@ -311,8 +313,9 @@ async fn an_intent_whose_time_is_over_is_not_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_is_settled_by_the_job_that_we_named() {
-    let lost: [fn() -> Reply; 5] = [
+async fn c109_a_lost_answer_is_settled_by_the_job_that_we_named() {
+    let lost: [fn() -> Reply; 6] = [
+        || ok(&json!({})),
         || broken(TransportErrorKind::Timeout, true),
         || broken(TransportErrorKind::Broken, true),
         || body(200, ""),
@@ -452,7 +455,7 @@ async fn a_job_that_may_not_be_followed_is_unknown_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_gone_counts_as_deleted() {
+async fn c060_what_is_gone_counts_as_deleted() {
     let firewall = Call::DeleteFirewallRule(DeleteFirewallRule {
         rule: FirewallRuleId::parse("f1").unwrap(),
         port: port(),
@@ -535,7 +538,34 @@ async fn refusals_and_failures_say_what_they_changed() {
         _ => willing(request),
     })
     .await;
-    assert_eq!(result.unwrap_err().effect, Effect::Unknown);
+    let error = result.unwrap_err();
+    assert_eq!((error.fault, error.effect), (Fault::Quota, Effect::Unknown));
+}
+
+/// An assign that takes longer than we wait for it.
+#[tokio::test(start_paused = true)]
+async fn c083_nothing_is_sent_beside_a_job_that_goes_on() {
+    let over = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&over);
+    let (client, server) = client(move |request| match of(request, "command") {
+        "queryAsyncJobResult" if !ended.load(Ordering::Relaxed) => job(0, json!({})),
+        _ => willing(request),
+    });
+    let slow = client.call(&assign()).await.unwrap_err();
+    assert_eq!(slow.effect, Effect::Unknown);
+    for call in [assign(), delete_rule()] {
+        let error = client.call(&call).await.unwrap_err();
+        assert_eq!((error.fault, error.effect), (Fault::Transient, Effect::No));
+    }
+    assert_eq!(server.count("assignToLoadBalancerRule"), 1);
+    assert_eq!(server.count("deleteLoadBalancerRule"), 0);
+    over.store(true, Ordering::Relaxed);
+    // Other objects are not held up.
+    assert_eq!(client.call(&release()).await, Ok(Output::Done));
+    // It has ended: the object is read again before anything is sent.
+    let error = client.call(&delete_rule()).await.unwrap_err();
+    assert_eq!(error.effect, Effect::Unknown);
+    assert_eq!(client.call(&delete_rule()).await, Ok(Output::Done));
 }
 
 #[tokio::test(start_paused = true)]

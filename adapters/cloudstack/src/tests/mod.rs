@@ -6,6 +6,7 @@ mod paging;
 mod secrets;
 mod support;
 mod throttling;
+mod tls;
 
 use std::collections::BTreeSet;
 

@@ -47,7 +47,7 @@ fn restricted(request: &WireRequest) -> Reply {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_restricted_project_role_sees_all_that_it_may() {
+async fn c003_c004_the_restricted_project_role_sees_all_that_it_may() {
     let (client, server) = client(restricted);
     let scope = Scope {
         project: Some(ProjectId::parse("p1").unwrap()),

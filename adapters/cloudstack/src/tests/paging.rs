@@ -55,7 +55,7 @@ fn pages(sizes: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_pages_are_read() {
+async fn c002_all_pages_are_read() {
     let rows = machines(25);
     let (count, asked) =
         observe(10, move |request| page_of(request, "virtualmachine", &rows)).await;
@@ -72,7 +72,7 @@ async fn a_full_last_page_is_not_followed_by_an_empty_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_named_page_size_is_learned_and_kept() {
+async fn c002_a_named_page_size_is_learned_and_kept() {
     let rows = machines(12);
     let (client, server) = client_with(
         Options {
@@ -116,7 +116,7 @@ async fn without_a_named_size_it_is_halved() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_moves_is_read_again_from_the_start() {
+async fn c002_a_list_that_moves_is_read_again_from_the_start() {
     let mut calls = 0;
     let (count, asked) = observe(2, move |request| {
         calls += 1;
@@ -137,7 +137,7 @@ async fn a_list_that_moves_is_read_again_from_the_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_never_adds_up_is_an_error_and_no_part_of_it_is_used() {
+async fn c002_a_list_that_never_adds_up_is_an_error_and_no_part_of_it_is_used() {
     let twice = json!({"count": 2, "virtualmachine": [machines(1)[0], machines(1)[0]]});
     let short = json!({"count": 3, "virtualmachine": machines(2)});
     let rows_missing = json!({"count": 3});
@@ -156,7 +156,7 @@ async fn a_list_that_never_adds_up_is_an_error_and_no_part_of_it_is_used() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_that_fails_fails_the_list() {
+async fn c002_a_page_that_fails_fails_the_list() {
     let (client, _) = client(|request| {
         let second = of(request, "page") == "2";
         match of(request, "command") {

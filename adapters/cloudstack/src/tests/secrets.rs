@@ -77,7 +77,7 @@ fn hostile(variant: usize) -> impl FnMut(&WireRequest) -> Reply + Send {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_error_and_no_log_line_holds_a_secret() {
+async fn c088_no_error_and_no_log_line_holds_a_secret() {
     for variant in 0..10 {
         let log = Log::default();
         let subscriber = tracing_subscriber::fmt()

@@ -15,7 +15,7 @@ const TEXT: &str =
     "The given user has reached his/her account api limit, please retry after [900] ms.";
 
 #[tokio::test(start_paused = true)]
-async fn no_call_of_any_kind_goes_out_before_a_named_window_ends() {
+async fn c087_no_call_of_any_kind_goes_out_before_a_named_window_ends() {
     let mut calls = 0;
     let (client, server) = client(move |_| {
         calls += 1;
