@@ -1,9 +1,9 @@
 //! The CloudStack API, from the core's vocabulary to the wire and back.
 //!
 //! ```text
-//! Call ─► calls ─┐                                  ┌─► decode ─► CloudState
-//!                ├─► client: sign, limit, send ─► envelope ─► error ─► CallError
-//! Scope ► observe┘        (change: follow its job)  └─► jobs
+//! Call ──► calls ──┐                                    ┌─► decode ─► CloudState, Output
+//!                  ├─► client: limit, sign, send ─► envelope ─► error ─► CallError
+//! Scope ─► observe ┘          (change: follow its job)  └─► jobs
 //! ```
 //!
 //! It decides nothing about load balancers. It decides how a request gets through: signature,
