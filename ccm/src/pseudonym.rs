@@ -1,0 +1,6 @@
+//! stub
+use crate::saved::Snapshot;
+/// stub
+pub fn replace(snapshot: &Snapshot) -> anyhow::Result<Snapshot> {
+    Ok(snapshot.clone())
+}
