@@ -6,7 +6,7 @@ use std::fs;
 
 use anyhow::{Context as _, Result, bail};
 use ccm_cloudstack::{
-    Client, Credentials, HttpOptions, HttpTransport, Options, PostPolicy, TokioRuntime,
+    Client, Credentials, HttpOptions, HttpTransport, Options, PostPolicy, Runtime,
 };
 use ccm_core::ids::ProjectId;
 use ccm_core::model::policy::{Mode, Policy};
@@ -16,9 +16,6 @@ use tracing::{info, warn};
 use crate::cli::{ConnectArgs, ManifestArgs};
 use crate::config::{Config, Tls};
 use crate::ports::Objects;
-
-/// The client of the real API.
-pub(crate) type RealClient = Client<HttpTransport, TokioRuntime>;
 
 /// Reads the configuration; warns of what is risky.
 pub(crate) fn config(args: &ConnectArgs) -> Result<Config> {
@@ -34,7 +31,11 @@ pub(crate) fn config(args: &ConnectArgs) -> Result<Config> {
 }
 
 /// A client that sees the given project, and has asked nothing yet.
-pub(crate) fn client(config: &Config, project: Option<&ProjectId>) -> Result<RealClient> {
+pub(crate) fn client<R: Runtime>(
+    config: &Config,
+    project: Option<&ProjectId>,
+    runtime: R,
+) -> Result<Client<HttpTransport, R>> {
     let extra_certificates = match &config.tls {
         Tls::System | Tls::NoVerification => None,
         Tls::CaFile(path) => Some(
@@ -58,7 +59,7 @@ pub(crate) fn client(config: &Config, project: Option<&ProjectId>) -> Result<Rea
     };
     let credentials =
         Credentials::new(config.credentials.api_key(), config.credentials.secret_key());
-    Ok(Client::new(transport, TokioRuntime, credentials, options))
+    Ok(Client::new(transport, runtime, credentials, options))
 }
 
 /// The policy for Services that come from files.

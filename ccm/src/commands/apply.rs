@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, bail};
-use ccm_cloudstack::{Runtime as _, TokioRuntime};
+use ccm_cloudstack::{Client, HttpTransport, Runtime as _, TokioRuntime};
 use ccm_core::exec::lanes::Lanes;
 use ccm_core::ids::ServiceKey;
 use ccm_core::model::policy::Policy;
@@ -25,7 +25,7 @@ use ccm_core::render::document::{Document, StepView};
 use super::{Exit, VERSION};
 use crate::cli::ApplyArgs;
 use crate::config::Config;
-use crate::connect::{self, RealClient};
+use crate::connect;
 use crate::console::Console;
 use crate::driver::{self, Progress as _};
 use crate::moved::differences;
@@ -42,7 +42,7 @@ pub(super) async fn run(args: &ApplyArgs, console: Console) -> Result<Exit> {
         console.print("No changes: the plan has no steps.\n")?;
         return Ok(Exit::Done);
     }
-    let client = connect::client(&config, saved.policy.project.as_ref())?;
+    let client = connect::client(&config, saved.policy.project.as_ref(), TokioRuntime)?;
     let stopped = stop_on_interrupt(console);
     let mut apply = Apply { saved: &saved, client, console, learned: Learned::default() };
     apply.all(&steps, &stopped).await
@@ -50,7 +50,7 @@ pub(super) async fn run(args: &ApplyArgs, console: Console) -> Result<Exit> {
 
 struct Apply<'a> {
     saved: &'a SavedPlan,
-    client: RealClient,
+    client: Client<HttpTransport, TokioRuntime>,
     console: Console,
     learned: Learned,
 }

@@ -1,6 +1,7 @@
 //! `snapshot`: everything that planning needs, in one file.
 
 use anyhow::Result;
+use ccm_cloudstack::TokioRuntime;
 use ccm_core::model::Learned;
 
 use super::Exit;
@@ -37,7 +38,7 @@ pub(super) async fn take(connect: &ConnectArgs, manifests: &ManifestArgs) -> Res
     let config = connect::config(connect)?;
     let policy = connect::manifest_policy(&config)?;
     let objects = connect::objects(manifests)?;
-    let client = connect::client(&config, policy.project.as_ref())?;
+    let client = connect::client(&config, policy.project.as_ref(), TokioRuntime)?;
     let desired = driver::desire(&objects, &policy, Learned::default());
     let cloud = driver::observe_state(&client, &desired, &policy).await?;
     Ok(Snapshot::new(policy, objects, cloud))
