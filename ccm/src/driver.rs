@@ -13,7 +13,7 @@ use ccm_core::observe::index::Observed;
 use ccm_core::observe::scope::Scope;
 use ccm_core::parse::{self, ParseContext};
 use ccm_core::plan::action::Call;
-use ccm_core::plan::planner::{PlanError, Planner};
+use ccm_core::plan::planner::{Depth, PlanError, Planner};
 use ccm_core::plan::{Plan, Planned, StepId};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -82,9 +82,10 @@ pub async fn read(
     cluster: &impl Cluster,
     policy: &Policy,
     learned: Learned,
+    depth: Depth,
 ) -> Result<World, DriverError> {
     let desired = desire(&cluster.read().await?, policy, learned);
-    let observed = observe(cloud, &desired, policy).await?;
+    let observed = observe(cloud, &desired, policy, depth).await?;
     Ok(World { desired, observed })
 }
 
@@ -96,6 +97,7 @@ pub async fn observe(
     cloud: &impl Cloud,
     desired: &Desired,
     policy: &Policy,
+    depth: Depth,
 ) -> Result<Observed, DriverError> {
     observe_state(cloud, desired, policy).await.map(Observed::new)
 }
@@ -111,7 +113,7 @@ pub async fn observe_state(
 ) -> Result<CloudState, DriverError> {
     let mut state = cloud.observe(&Scope::new(desired, policy)).await?;
     let lists = Observed::new(state.clone());
-    let wanted = Planner::new(desired, &lists, policy, lists.at).members_to_read();
+    let wanted = Planner::new(desired, &lists, policy, lists.at).members_to_read(depth);
     if !wanted.is_empty() {
         state.members = cloud.members(&wanted).await?;
         // A rule that vanished since the lists were read is not there any more.
@@ -143,7 +145,8 @@ pub async fn reconcile(
     now: Timestamp,
     progress: &impl Progress,
 ) -> Result<(Planned, Outcome), DriverError> {
-    let World { desired, observed } = read(cloud, cluster, policy, learned.clone()).await?;
+    let World { desired, observed } =
+        read(cloud, cluster, policy, learned.clone(), Depth::Quick).await?;
     let planned = Planner::new(&desired, &observed, policy, now).plan(key)?;
     let outcome = execute(cloud, cluster, &planned.plan, &mut Lanes::default(), progress).await;
     learned.refused_jobs.extend(outcome.learned.refused_jobs.iter().cloned());

@@ -16,7 +16,7 @@ use ccm_core::model::policy::Policy;
 use ccm_core::parse::raw::{RawNode, RawService, RawServicePort};
 use ccm_core::plan::Planned;
 use ccm_core::plan::check::check;
-use ccm_core::plan::planner::Planner;
+use ccm_core::plan::planner::{Depth, Planner};
 use ccm_core::render::document::Document;
 use ccm_core::render::human::{self, Colour};
 use ccm_kubernetes::memory::MemoryCluster;
@@ -121,6 +121,7 @@ pub struct Lab {
     pub policy: Policy,
     /// What executions learned.
     pub learned: Learned,
+    world: World,
 }
 
 /// A world to start from.
@@ -151,7 +152,7 @@ impl Setup {
     /// Another CloudStack release.
     #[must_use]
     pub fn release(mut self, release: &str) -> Self {
-        self.world.release = release.to_owned();
+        release.clone_into(&mut self.world.release);
         self
     }
 
@@ -198,15 +199,17 @@ impl Lab {
         let client = Client::new(simulator.clone(), runtime.clone(), credentials, options);
         let policy = Policy { project, ..Policy::new(cluster_id.clone()) };
         let cluster = InMemory::new(MemoryCluster::default(), cluster_id);
-        let lab = Self { simulator, runtime, client, cluster, policy, learned: Learned::default() };
+        let learned = Learned::default();
+        let lab = Self { simulator, runtime, client, cluster, policy, learned, world };
         for name in &nodes {
-            lab.add_node(&world, name);
+            lab.add_node(name);
         }
         lab
     }
 
-    fn add_node(&self, world: &World, name: &str) {
-        let machine = world.virtual_machines.iter().find(|machine| machine.name == name);
+    /// Adds the Node of a VM, as it joins.
+    pub fn add_node(&self, name: &str) {
+        let machine = self.world.virtual_machines.iter().find(|machine| machine.name == name);
         let machine = machine.expect("a VM of that name");
         let id = machine.id.as_deref().expect("a VM with an id");
         let addresses = machine.nics.iter().map(|nic| nic.address.to_string());
@@ -222,6 +225,7 @@ impl Lab {
     /// Makes a Service of type LoadBalancer.
     pub fn create(&self, name: &str, edit: impl FnOnce(&mut RawService)) -> ServiceKey {
         let mut raw = web(name);
+        raw.uid = Some(uid_of(name));
         raw.creation_timestamp = Some(self.runtime.now());
         edit(&mut raw);
         self.cluster.with(|cluster| cluster.create(raw)).expect("a new Service")
@@ -242,20 +246,38 @@ impl Lab {
         self.cluster.with(|cluster| cluster.service(key).cloned())
     }
 
+    /// The virtual time.
+    pub fn now(&self) -> Timestamp {
+        self.runtime.now()
+    }
+
+    /// Reads both sides, as far as planning needs it.
+    pub fn read(&self) -> driver::World {
+        self.read_at(Depth::Quick)
+    }
+
+    /// Reads both sides.
+    pub fn read_at(&self, depth: Depth) -> driver::World {
+        let learned = self.learned.clone();
+        let read = driver::read(&self.client, &self.cluster, &self.policy, learned, depth);
+        block_on(read).expect("a world that can be read")
+    }
+
     /// Plans a Service, and checks the laws of order on the plan.
     pub fn plan(&self, key: &ServiceKey) -> (Planned, Document) {
-        let world =
-            block_on(driver::read(&self.client, &self.cluster, &self.policy, self.learned.clone()));
-        let world = world.expect("a world that can be read");
-        let planner =
-            Planner::new(&world.desired, &world.observed, &self.policy, self.runtime.now());
-        let planned = planner.plan(key).expect("a plan");
+        self.plan_in(&self.read(), key)
+    }
+
+    /// As [`Lab::plan`], in a world that was read before.
+    pub fn plan_in(&self, world: &driver::World, key: &ServiceKey) -> (Planned, Document) {
+        let inputs = Planner::new(&world.desired, &world.observed, &self.policy, self.now());
+        let planned = inputs.plan(key).expect("a plan");
         if let Some(service) = world.desired.services.get(key) {
             let breaches = check(&planned.plan, service, &world.observed, &self.policy);
             let breaches: Vec<String> = breaches.iter().map(ToString::to_string).collect();
             assert!(breaches.is_empty(), "{}\n{:#?}", breaches.join("\n"), planned.plan);
         }
-        let document = Document::new(&planner, std::slice::from_ref(&planned), "test");
+        let document = Document::new(&inputs, std::slice::from_ref(&planned), "test");
         (planned, document)
     }
 
@@ -305,10 +327,9 @@ impl Lab {
     }
 
     /// Reconciles once, and checks that a second plan is empty.
-    pub fn settle(&mut self, key: &ServiceKey) -> Planned {
-        let mut plans = self.converge(key);
+    pub fn settle(&mut self, key: &ServiceKey) {
+        let plans = self.converge(key);
         assert!(plans.len() <= 1, "{key} took {} plans: {plans:#?}", plans.len());
-        plans.pop().unwrap_or_else(|| Planned::nothing(key.clone()))
     }
 
     /// Sends a command as the account of the controller, as a person would, and lets its job end.
@@ -363,6 +384,17 @@ pub fn web(name: &str) -> RawService {
         ports: vec![port("http", "TCP", 80, 30080)],
         ..RawService::default()
     }
+}
+
+/// A uid that differs from others in its first characters, as real ones do: rule names hold only
+/// the first 31.
+pub fn uid_of(name: &str) -> String {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for byte in name.bytes() {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    let (high, low) = (hash >> 32, hash & 0xffff_ffff);
+    format!("{high:08x}-5b7e-4c11-9d02-0000{low:08x}")
 }
 
 /// A port of a Service.

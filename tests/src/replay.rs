@@ -1,12 +1,13 @@
 //! Replays recorded exchanges of a real CloudStack against the simulator and compares the answers.
 //!
-//! A recording is a file with one exchange a line. Every request is sent as its caller, with ids and drawn addresses
-//! replaced by those of this run. Answers must be equal: status, recorded headers, envelope, keys, types, order and values.
-//! Three kinds of values are facts of a run and compare by a one-to-one mapping or by form: ids (fixed ones of the world
-//! must be the same), public addresses of the world's range, and times.
+//! A recording is a file with one exchange a line. Every request is sent as its caller, with ids
+//! and drawn addresses replaced by those of this run. Answers must be equal: status, recorded
+//! headers, envelope, keys, types, order and values. Three kinds of values are facts of a run and
+//! compare by a one-to-one mapping or by form: ids (fixed ones of the world must be the same),
+//! public addresses of the world's range, and times.
 //!
-//! The clock stands still between requests. Only a poll that was recorded as finished first moves it to the end of the
-//! jobs under way, so that a poll recorded as pending finds its job running.
+//! The clock stands still between requests. Only a poll that was recorded as finished first moves
+//! it to the end of the jobs under way, so that a poll recorded as pending finds its job running.
 
 use std::collections::BTreeMap;
 use std::fmt;

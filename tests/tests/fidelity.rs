@@ -1,4 +1,5 @@
-//! Recorded exchanges of a real CloudStack, replayed against the simulator. Run with `--nocapture` to see the counts.
+//! Recorded exchanges of a real CloudStack, replayed against the simulator. Run with `--nocapture`
+//! to see the counts.
 
 use std::path::{Path, PathBuf};
 

@@ -23,8 +23,9 @@ pub(crate) fn signed_with(request: &Request, secret_key: &str) -> bool {
     mac.verify_slice(&given).is_ok()
 }
 
-/// Whether `expires` allows the request now. It is looked at only with `signatureversion=3`, and then must be there,
-/// carry an offset and not lie in the past; there is no leeway and no upper bound.
+/// Whether `expires` allows the request now. It is looked at only with `signatureversion=3`, and
+/// then must be there, carry an offset and not lie in the past; there is no leeway and no upper
+/// bound.
 pub(crate) fn in_time(request: &Request, now: Timestamp) -> bool {
     if request.param("signatureversion") != Some("3") {
         return true;
@@ -35,7 +36,8 @@ pub(crate) fn in_time(request: &Request, now: Timestamp) -> bool {
         .is_some_and(|expires| expires >= now)
 }
 
-/// Names in their original case and order of code units, unencoded; values encoded; all in lower case.
+/// Names in their original case and order of code units, unencoded; values encoded; all in lower
+/// case.
 fn string_to_sign(request: &Request) -> String {
     let mut params: Vec<&(String, String)> =
         request.params.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("signature")).collect();

@@ -1,7 +1,8 @@
-//! All that the simulated CloudStack knows: one table per kind of object, the clock and the sources of ids.
+//! All that the simulated CloudStack knows: one table per kind of object, the clock and the sources
+//! of ids.
 //!
-//! Each kind has its file under `resources/` with its row, its JSON and its commands. Here is what they share: who owns
-//! what, how ids resolve, and how internal error texts name objects.
+//! Each kind has its file under `resources/` with its row, its JSON and its commands. Here is what
+//! they share: who owns what, how ids resolve, and how internal error texts name objects.
 
 use std::collections::BTreeMap;
 
@@ -29,6 +30,9 @@ use crate::versions::{Feature, Version};
 #[derive(Debug, Clone)]
 pub(crate) struct Cloud {
     pub(crate) version: Version,
+    /// When the world began, which seeded objects show as their age.
+    pub(crate) started: Timestamp,
+    /// The time of the last request; before the first one it is as early as can be.
     pub(crate) now: Timestamp,
     pub(crate) ids: IdSource,
     /// `default.page.size`: rows of an answer without page parameters, and the largest page.

@@ -1,19 +1,22 @@
-//! The commands of the simulator: one table that says for each its parameters, who may call it and what runs it.
+//! The commands of the simulator: one table that says for each its parameters, who may call it and
+//! what runs it.
 //!
-//! Commands of the User role that are not here yet behave as unknown APIs: stickiness policies, reserveIpAddress and
-//! releaseIpAddress, createNetworkACLList and replaceNetworkACLList, listResourceDetails, port forwarding, static NAT and
-//! everything about the life of virtual machines (see `Simulator::stop_vm` and its neighbours for that).
+//! Commands of the User role that are not here yet behave as unknown APIs: stickiness policies,
+//! reserveIpAddress and releaseIpAddress, createNetworkACLList and replaceNetworkACLList,
+//! listResourceDetails, port forwarding, static NAT and everything about the life of virtual
+//! machines (see `Simulator::stop_vm` and its neighbours for that).
 
 use serde_json::Value;
 
+use self::Roles::{All, User};
 use crate::cloud::Cloud;
 use crate::error::{ApiError, JobFailure};
 use crate::jobs::{Accepted, JobKind, Work};
 use crate::params::Params;
 use crate::resources::account::Account;
 use crate::resources::{
-    account, api, firewall_rule, job, load_balancer_rule as rule, member, network,
-    network_acl as acl, public_ip, tag, virtual_machine, vpc, zone,
+    account, api, change_acl, create_rule, firewall_rule, job, load_balancer_rule as rule, member,
+    network, network_acl as acl, public_ip, tag, virtual_machine, vpc, zone,
 };
 use crate::table::Key;
 
@@ -24,8 +27,7 @@ pub(crate) struct Command {
     /// The root key where it is not the name in lower case with `response`.
     root: Option<&'static str>,
     pub(crate) params: &'static [Param],
-    /// Whether "Project Kubernetes Service Role" allows it.
-    pub(crate) restricted: bool,
+    pub(crate) roles: Roles,
     pub(crate) handler: Handler,
 }
 
@@ -33,22 +35,39 @@ pub(crate) struct Command {
 #[derive(Debug)]
 pub(crate) enum Handler {
     /// Answers at once and changes nothing.
-    Read(fn(&Cloud, &Call) -> Result<Value, ApiError>),
-    /// Exists, but only root admins may call it.
-    Root,
+    Read(Read),
+    /// Exists, but nobody here may call it.
+    Missing,
     Job(JobHandler),
 }
 
-/// The two halves of an asynchronous command that happen with the request; the third is `Work::finish`.
+/// Which roles may call a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Roles {
+    /// Users, and "Project Kubernetes Service Role" too.
+    All,
+    /// Users.
+    User,
+    /// Root admins, of which there are none.
+    Root,
+}
+
+/// Answers at once.
+type Read = fn(&Cloud, &Call) -> Result<Value, ApiError>;
+/// Decides what fails at once, and makes the rows of create commands.
+type Accept = fn(&mut Cloud, &Call) -> Result<Accepted, ApiError>;
+/// Does what the job does before it turns to the router.
+type Start = fn(&mut Cloud, &Call, &Accepted) -> Result<Work, JobFailure>;
+
+/// The two halves of an asynchronous command that happen with the request; the third is
+/// `Work::finish`.
 #[derive(Debug)]
 pub(crate) struct JobHandler {
     /// The last part of the Java class in `cmd` of a job.
     pub(crate) class: &'static str,
     pub(crate) kind: JobKind,
-    /// What fails at once, and the rows of create commands.
-    pub(crate) accept: fn(&mut Cloud, &Call) -> Result<Accepted, ApiError>,
-    /// What the job does before it turns to the router.
-    pub(crate) start: fn(&mut Cloud, &Call, &Accepted) -> Result<Work, JobFailure>,
+    pub(crate) accept: Accept,
+    pub(crate) start: Start,
 }
 
 /// One call of a command by an account.
@@ -132,6 +151,12 @@ const JOB_PARAMS: &[Param] = &[may("customjobid", Kind::Text)];
 const NO_PARAMS: &[Param] = &[];
 
 impl Command {
+    /// The same command with a root key of its own.
+    const fn under(mut self, root: &'static str) -> Self {
+        self.root = Some(root);
+        self
+    }
+
     /// The command of an exact name.
     pub(crate) fn find(name: &str) -> Option<&'static Command> {
         COMMANDS.iter().find(|command| command.name == name)
@@ -155,222 +180,117 @@ impl Command {
     pub(crate) fn all_params(&self) -> impl Iterator<Item = &'static Param> {
         let common = match self.handler {
             Handler::Read(_) if self.name.starts_with("list") => LIST_PARAMS,
-            Handler::Read(_) | Handler::Root => NO_PARAMS,
+            Handler::Read(_) | Handler::Missing => NO_PARAMS,
             Handler::Job(_) => JOB_PARAMS,
         };
         self.params.iter().chain(common)
     }
 }
 
-/// A command that answers at once. `restricted` tells whether the project role has it.
-const fn read(
-    name: &'static str,
-    restricted: bool,
-    params: &'static [Param],
-    run: fn(&Cloud, &Call) -> Result<Value, ApiError>,
-) -> Command {
-    Command { name, root: None, params, restricted, handler: Handler::Read(run) }
+/// A command that answers at once.
+const fn read(name: &'static str, roles: Roles, params: &'static [Param], run: Read) -> Command {
+    Command { name, root: None, params, roles, handler: Handler::Read(run) }
 }
 
+/// A command that is only known to exist.
 const fn root_only(name: &'static str) -> Command {
-    Command { name, root: None, params: NO_PARAMS, restricted: false, handler: Handler::Root }
+    Command { name, root: None, params: NO_PARAMS, roles: Roles::Root, handler: Handler::Missing }
 }
 
-const fn job(
+/// An asynchronous command.
+const fn run(
     name: &'static str,
-    restricted: bool,
+    roles: Roles,
     params: &'static [Param],
-    handler: JobHandler,
+    class: &'static str,
+    kind: JobKind,
+    accept: Accept,
+    start: Start,
 ) -> Command {
-    Command { name, root: None, params, restricted, handler: Handler::Job(handler) }
+    Command {
+        name,
+        root: None,
+        params,
+        roles,
+        handler: Handler::Job(JobHandler { class, kind, accept, start }),
+    }
 }
 
-/// Every command, by theme.
+/// Every command, by theme: name, roles, parameters, and what runs it. Jobs also have the last part of
+/// their Java class and their kind.
+#[rustfmt::skip]
 pub(crate) const COMMANDS: &[Command] = &[
-    read("listZones", false, zone::LIST_PARAMS, zone::list),
-    read("listCapabilities", false, NO_PARAMS, zone::capabilities),
-    read("listApis", false, &[may("name", Kind::Text)], api::list),
-    read("listProjects", false, account::LIST_PARAMS, account::list_projects),
-    read("listNetworks", true, network::LIST_PARAMS, network::list),
-    read("listVPCs", false, vpc::LIST_PARAMS, vpc::list),
-    read("listVirtualMachines", true, virtual_machine::LIST_PARAMS, virtual_machine::list),
-    read("queryAsyncJobResult", true, job::QUERY_PARAMS, job::query),
-    read("listAsyncJobs", false, NO_PARAMS, job::list),
+    read("listZones", User, zone::LIST_PARAMS, zone::list),
+    read("listCapabilities", User, NO_PARAMS, zone::capabilities),
+    read("listApis", User, api::LIST_PARAMS, api::list),
+    read("listProjects", User, account::LIST_PARAMS, account::list_projects),
+    read("listNetworks", All, network::LIST_PARAMS, network::list),
+    read("listVPCs", User, vpc::LIST_PARAMS, vpc::list),
+    read("listVirtualMachines", All, virtual_machine::LIST_PARAMS, virtual_machine::list),
+
+    read("queryAsyncJobResult", All, job::QUERY_PARAMS, job::query),
+    read("listAsyncJobs", User, NO_PARAMS, job::list),
+
     root_only("listManagementServers"),
     root_only("listManagementServersMetrics"),
     root_only("addResourceDetail"),
     root_only("listHosts"),
-    read("listPublicIpAddresses", true, public_ip::LIST_PARAMS, public_ip::list),
-    job(
-        "associateIpAddress",
-        true,
-        public_ip::ASSOCIATE_PARAMS,
-        JobHandler {
-            class: "user.address.AssociateIPAddrCmd",
-            kind: JobKind::Associate,
-            accept: public_ip::accept_associate,
-            start: public_ip::start_associate,
-        },
-    ),
-    job(
-        "disassociateIpAddress",
-        true,
-        public_ip::DISASSOCIATE_PARAMS,
-        JobHandler {
-            class: "user.address.DisassociateIPAddrCmd",
-            kind: JobKind::Release,
-            accept: public_ip::accept_disassociate,
-            start: public_ip::start_disassociate,
-        },
-    ),
-    read("listLoadBalancerRules", true, rule::LIST_PARAMS, rule::list),
-    job(
-        "createLoadBalancerRule",
-        true,
-        rule::CREATE_PARAMS,
-        JobHandler {
-            class: "user.loadbalancer.CreateLoadBalancerRuleCmd",
-            kind: JobKind::CreateRule,
-            accept: crate::resources::create_rule::accept,
-            start: crate::resources::create_rule::start,
-        },
-    ),
-    job(
-        "updateLoadBalancerRule",
-        true,
-        rule::UPDATE_PARAMS,
-        JobHandler {
-            class: "user.loadbalancer.UpdateLoadBalancerRuleCmd",
-            kind: JobKind::UpdateRule,
-            accept: Accepted::nothing,
-            start: rule::start_update,
-        },
-    ),
-    job(
-        "deleteLoadBalancerRule",
-        true,
-        rule::ID_PARAMS,
-        JobHandler {
-            class: "user.loadbalancer.DeleteLoadBalancerRuleCmd",
-            kind: JobKind::DeleteRule,
-            accept: Accepted::nothing,
-            start: rule::start_delete,
-        },
-    ),
-    job(
-        "assignToLoadBalancerRule",
-        true,
-        member::PARAMS,
-        JobHandler {
-            class: "user.loadbalancer.AssignToLoadBalancerRuleCmd",
-            kind: JobKind::Assign,
-            accept: Accepted::nothing,
-            start: member::start_assign,
-        },
-    ),
-    job(
-        "removeFromLoadBalancerRule",
-        true,
-        member::PARAMS,
-        JobHandler {
-            class: "user.loadbalancer.RemoveFromLoadBalancerRuleCmd",
-            kind: JobKind::Remove,
-            accept: Accepted::nothing,
-            start: member::start_remove,
-        },
-    ),
-    read("listLoadBalancerRuleInstances", true, member::LIST_PARAMS, member::list),
-    read("listFirewallRules", true, firewall_rule::LIST_PARAMS, firewall_rule::list),
-    job(
-        "createFirewallRule",
-        true,
-        firewall_rule::CREATE_PARAMS,
-        JobHandler {
-            class: "user.firewall.CreateFirewallRuleCmd",
-            kind: JobKind::Firewall,
-            accept: firewall_rule::accept_create,
-            start: firewall_rule::start_create,
-        },
-    ),
-    job(
-        "updateFirewallRule",
-        true,
-        firewall_rule::ID_PARAMS,
-        JobHandler {
-            class: "user.firewall.UpdateFirewallRuleCmd",
-            kind: JobKind::Firewall,
-            accept: firewall_rule::accept_existing,
-            start: firewall_rule::start_update,
-        },
-    ),
-    job(
-        "deleteFirewallRule",
-        true,
-        firewall_rule::ID_PARAMS,
-        JobHandler {
-            class: "user.firewall.DeleteFirewallRuleCmd",
-            kind: JobKind::Firewall,
-            accept: firewall_rule::accept_existing,
-            start: firewall_rule::start_delete,
-        },
-    ),
-    read("listNetworkACLLists", false, acl::LIST_LISTS_PARAMS, acl::list_lists),
-    read("listNetworkACLs", true, acl::LIST_PARAMS, acl::list),
-    job(
-        "createNetworkACL",
-        true,
-        acl::CREATE_PARAMS,
-        JobHandler {
-            class: "user.network.CreateNetworkACLCmd",
-            kind: JobKind::Acl,
-            accept: crate::resources::change_acl::accept_create,
-            start: crate::resources::change_acl::start_create,
-        },
-    ),
-    Command {
-        name: "updateNetworkACLItem",
-        root: Some("createnetworkaclresponse"),
-        params: acl::UPDATE_PARAMS,
-        restricted: false,
-        handler: Handler::Job(JobHandler {
-            class: "user.network.UpdateNetworkACLItemCmd",
-            kind: JobKind::Acl,
-            accept: crate::resources::change_acl::accept_existing,
-            start: crate::resources::change_acl::start_update,
-        }),
-    },
-    job(
-        "deleteNetworkACL",
-        true,
-        acl::ID_PARAMS,
-        JobHandler {
-            class: "user.network.DeleteNetworkACLCmd",
-            kind: JobKind::Acl,
-            accept: crate::resources::change_acl::accept_existing,
-            start: crate::resources::change_acl::start_delete,
-        },
-    ),
-    read("listTags", false, tag::LIST_PARAMS, tag::list),
-    job(
-        "createTags",
-        false,
-        tag::CREATE_PARAMS,
-        JobHandler {
-            class: "user.tag.CreateTagsCmd",
-            kind: JobKind::Tags,
-            accept: Accepted::nothing,
-            start: tag::start_create,
-        },
-    ),
-    job(
-        "deleteTags",
-        false,
-        tag::DELETE_PARAMS,
-        JobHandler {
-            class: "user.tag.DeleteTagsCmd",
-            kind: JobKind::Tags,
-            accept: Accepted::nothing,
-            start: tag::start_delete,
-        },
-    ),
+
+    read("listPublicIpAddresses", All, public_ip::LIST_PARAMS, public_ip::list),
+    run("associateIpAddress", All, public_ip::ASSOCIATE_PARAMS,
+        "user.address.AssociateIPAddrCmd", JobKind::Associate,
+        public_ip::accept_associate, public_ip::start_associate),
+    run("disassociateIpAddress", All, public_ip::DISASSOCIATE_PARAMS,
+        "user.address.DisassociateIPAddrCmd", JobKind::Release,
+        public_ip::accept_disassociate, public_ip::start_disassociate),
+
+    read("listLoadBalancerRules", All, rule::LIST_PARAMS, rule::list),
+    run("createLoadBalancerRule", All, rule::CREATE_PARAMS,
+        "user.loadbalancer.CreateLoadBalancerRuleCmd", JobKind::CreateRule,
+        create_rule::accept, create_rule::start),
+    run("updateLoadBalancerRule", All, rule::UPDATE_PARAMS,
+        "user.loadbalancer.UpdateLoadBalancerRuleCmd", JobKind::UpdateRule,
+        Accepted::nothing, rule::start_update),
+    run("deleteLoadBalancerRule", All, rule::ID_PARAMS,
+        "user.loadbalancer.DeleteLoadBalancerRuleCmd", JobKind::DeleteRule,
+        Accepted::nothing, rule::start_delete),
+
+    read("listLoadBalancerRuleInstances", All, member::LIST_PARAMS, member::list),
+    run("assignToLoadBalancerRule", All, member::PARAMS,
+        "user.loadbalancer.AssignToLoadBalancerRuleCmd", JobKind::Assign,
+        Accepted::nothing, member::start_assign),
+    run("removeFromLoadBalancerRule", All, member::PARAMS,
+        "user.loadbalancer.RemoveFromLoadBalancerRuleCmd", JobKind::Remove,
+        Accepted::nothing, member::start_remove),
+
+    read("listFirewallRules", All, firewall_rule::LIST_PARAMS, firewall_rule::list),
+    run("createFirewallRule", All, firewall_rule::CREATE_PARAMS,
+        "user.firewall.CreateFirewallRuleCmd", JobKind::Firewall,
+        firewall_rule::accept_create, firewall_rule::start_create),
+    run("updateFirewallRule", All, firewall_rule::ID_PARAMS,
+        "user.firewall.UpdateFirewallRuleCmd", JobKind::Firewall,
+        firewall_rule::accept_existing, firewall_rule::start_update),
+    run("deleteFirewallRule", All, firewall_rule::ID_PARAMS,
+        "user.firewall.DeleteFirewallRuleCmd", JobKind::Firewall,
+        firewall_rule::accept_existing, firewall_rule::start_delete),
+
+    read("listNetworkACLLists", User, acl::LIST_LISTS_PARAMS, acl::list_lists),
+    read("listNetworkACLs", All, acl::LIST_PARAMS, acl::list),
+    run("createNetworkACL", All, acl::CREATE_PARAMS,
+        "user.network.CreateNetworkACLCmd", JobKind::Acl,
+        change_acl::accept_create, change_acl::start_create),
+    run("updateNetworkACLItem", User, acl::UPDATE_PARAMS,
+        "user.network.UpdateNetworkACLItemCmd", JobKind::Acl,
+        change_acl::accept_existing, change_acl::start_update).under("createnetworkaclresponse"),
+    run("deleteNetworkACL", All, acl::ID_PARAMS,
+        "user.network.DeleteNetworkACLCmd", JobKind::Acl,
+        change_acl::accept_existing, change_acl::start_delete),
+
+    read("listTags", User, tag::LIST_PARAMS, tag::list),
+    run("createTags", User, tag::CREATE_PARAMS,
+        "user.tag.CreateTagsCmd", JobKind::Tags,
+        Accepted::nothing, tag::start_create),
+    run("deleteTags", User, tag::DELETE_PARAMS,
+        "user.tag.DeleteTagsCmd", JobKind::Tags,
+        Accepted::nothing, tag::start_delete),
 ];

@@ -1,5 +1,6 @@
-//! Changes of the world from outside: what an operator or another system does beside the controller. They take effect at
-//! once, at the time of the last request. Changes that the API offers are made with `Simulator::call`.
+//! Changes of the world from outside: what an operator or another system does beside the
+//! controller. They take effect at once, at the time of the last request. Changes that the API
+//! offers are made with `Simulator::call`.
 
 use thiserror::Error;
 
@@ -18,6 +19,12 @@ pub enum EditError {
     /// A name leads nowhere.
     #[error("the change can not be made")]
     World(#[from] WorldError),
+    /// The virtual machine is a member of a load-balancer rule, which CloudStack does not allow.
+    #[error("virtual machine {vm:?} is a member of a load-balancer rule; remove it first")]
+    IsMember {
+        /// The virtual machine.
+        vm: String,
+    },
     /// The virtual machine has no interface in the network.
     #[error("virtual machine {vm:?} has no interface in network {network:?}")]
     NoNic {
@@ -29,12 +36,13 @@ pub enum EditError {
 }
 
 impl Simulator {
-    /// Adds a virtual machine and returns its id. Its offering takes the size of a known one of that name.
+    /// Adds a virtual machine and returns its id. Its offering takes the size of a known one of
+    /// that name.
     ///
     /// # Errors
     /// If its owner or a network is unknown.
     pub fn add_vm(&mut self, vm: &NewVm) -> Result<String, EditError> {
-        let created = date(self.cloud.now);
+        let created = date(self.cloud.now.max(self.cloud.started));
         Ok(build::add_vm_of_known_offering(&mut self.cloud, vm, created)?)
     }
 
@@ -54,7 +62,8 @@ impl Simulator {
         self.set_state(vm, VmState::Running).map(|_| ())
     }
 
-    /// Destroys a virtual machine: it is hidden, still mapped, and its rules are pushed once without it.
+    /// Destroys a virtual machine: it is hidden, still mapped, and its rules are pushed once
+    /// without it.
     ///
     /// # Errors
     /// If there is none of that name or id.
@@ -66,7 +75,8 @@ impl Simulator {
         Ok(())
     }
 
-    /// Removes a virtual machine for good: its mappings end, and its id names nothing any more but still resolves.
+    /// Removes a virtual machine for good: its mappings end, and its id names nothing any more but
+    /// still resolves.
     ///
     /// # Errors
     /// If there is none of that name or id.
@@ -97,8 +107,41 @@ impl Simulator {
         Ok(())
     }
 
-    /// Gives a virtual machine another address in a network. Lists of members show it at once; the router keeps the old
-    /// one until the next push of the rule.
+    /// Moves a virtual machine to another owner, under the same id and with one interface in
+    /// another network. Its old owner sees it no more.
+    ///
+    /// # Errors
+    /// If one of them is unknown, or the machine is a member of a rule.
+    pub fn move_vm(
+        &mut self,
+        vm: &str,
+        owner: &str,
+        network: &str,
+        address: &str,
+    ) -> Result<(), EditError> {
+        let key = self.vm(vm)?;
+        let owner = build::owner_named(&self.cloud, "move_vm", owner)?;
+        let network = build::network_named(&self.cloud, "move_vm", network)?;
+        if !self.rules_of(key).is_empty() {
+            return Err(EditError::IsMember { vm: vm.to_owned() });
+        }
+        let id = self.cloud.ids.next_id();
+        if let Some(row) = self.cloud.vms.get_mut(key) {
+            row.owner = owner;
+            row.nics.truncate(1);
+            for nic in &mut row.nics {
+                nic.id.clone_from(&id);
+                nic.network = network;
+                address.clone_into(&mut nic.address);
+                nic.secondary.clear();
+                nic.default = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a virtual machine another address in a network. Lists of members show it at once; the
+    /// router keeps the old one until the next push of the rule.
     ///
     /// # Errors
     /// If the virtual machine or its interface is unknown.
@@ -173,5 +216,84 @@ impl Simulator {
             .filter(|(_, rule)| rule.network == network && rule.state != RuleState::Deleting)
             .map(|(key, _)| key)
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Lab;
+
+    const PUBLIC: &str = "203.0.113.2";
+
+    fn published(vms: &[&str]) -> (Lab, String) {
+        let mut lab = Lab::new();
+        let rule = lab.rule("80", &[("openfirewall", "true")]);
+        lab.assign(&rule, vms);
+        (lab, rule)
+    }
+
+    fn answering(lab: &Lab) -> Vec<String> {
+        let reach = lab.reach("192.0.2.1", PUBLIC, 80);
+        reach.members.into_iter().map(|member| member.name).collect()
+    }
+
+    #[test]
+    fn stopped_machines_stay_members_and_destroyed_ones_are_hidden_until_expunged() {
+        let (mut lab, rule) = published(&["node-1"]);
+        lab.simulator.stop_vm("node-1").unwrap();
+        let members = [("id", rule.as_str())];
+        assert_eq!(lab.column("listLoadBalancerRuleInstances", &members, "state"), ["Stopped"]);
+        let vm = lab.id("listVirtualMachines", "node-1");
+        lab.simulator.start_vm("node-1").unwrap();
+        assert_eq!(answering(&lab), ["node-1"]);
+        lab.simulator.destroy_vm("node-1").unwrap();
+        assert_eq!(lab.rows("listLoadBalancerRuleInstances", &members).len(), 0);
+        assert_eq!(lab.rows("listLoadBalancerRules", &[("virtualmachineid", &vm)]).len(), 1);
+        assert_eq!(lab.listed_rule(&rule)["state"], "Active");
+        assert_eq!(lab.rows("listVirtualMachines", &[("id", &vm)]).len(), 0);
+        let assign = [("id", rule.as_str()), ("virtualmachineids", vm.as_str())];
+        assert!(
+            lab.fails("assignToLoadBalancerRule", &assign)
+                .1
+                .ends_with("Invalid instance id specified")
+        );
+        lab.simulator.expunge_vm("node-1").unwrap();
+        assert_eq!(lab.listed_rule(&rule)["state"], "Add");
+        lab.run("removeFromLoadBalancerRule", &assign);
+        assert!(lab.simulator.stop_vm("node-1").is_err());
+    }
+
+    #[test]
+    fn a_new_address_is_listed_at_once_and_known_to_the_router_after_the_next_push() {
+        let (mut lab, rule) = published(&["node-1"]);
+        lab.simulator.change_vm_address("node-1", "iso", "10.1.1.77").unwrap();
+        let rows = lab.rows("listLoadBalancerRuleInstances", &[("id", &rule), ("lbvmips", "true")]);
+        assert_eq!(rows[0]["lbvmipaddresses"], serde_json::json!(["10.1.1.77"]));
+        assert_eq!(answering(&lab), [""; 0]);
+        lab.run("updateLoadBalancerRule", &[("id", &rule), ("name", "push")]);
+        assert_eq!(answering(&lab), ["node-1"]);
+    }
+
+    #[test]
+    fn a_moved_machine_is_gone_for_its_old_owner() {
+        let (mut lab, rule) = published(&["node-1"]);
+        let stranger = lab.id("listVirtualMachines", "stranger");
+        assert!(lab.simulator.move_vm("node-1", "other", "foreign", "10.1.1.50").is_err());
+        lab.simulator.move_vm("stranger", "prod", "iso", "10.1.1.50").unwrap();
+        assert_eq!(lab.rows("listVirtualMachines", &[("id", &stranger)]).len(), 1);
+        lab.assign(&rule, &["stranger"]);
+        assert_eq!(lab.by("other").rows("listVirtualMachines", &[]).len(), 0);
+    }
+
+    #[test]
+    fn machines_come_and_change_their_names() {
+        let (mut lab, rule) = published(&["node-1"]);
+        let vm = serde_json::json!({"name": "node-9", "owner": "prod", "nics": [{"network": "iso", "address": "10.1.1.19"}]});
+        let vm = serde_json::from_value(vm).unwrap();
+        let id = lab.simulator.add_vm(&vm).unwrap();
+        lab.simulator.rename_vm("node-9", "node-10").unwrap();
+        assert_eq!(lab.id("listVirtualMachines", "node-10"), id);
+        lab.assign(&rule, &["node-10"]);
+        assert_eq!(answering(&lab), ["node-1", "node-10"]);
     }
 }

@@ -1,4 +1,5 @@
-//! The HTTP façade: the only part that waits. It decodes parameters, takes the time, and hands both to the simulator.
+//! The HTTP façade: the only part that waits. It decodes parameters, takes the time, and hands both
+//! to the simulator.
 
 use std::future::Future;
 use std::io;
@@ -26,8 +27,8 @@ struct Front<Clock> {
     latency: Duration,
 }
 
-/// Serves a simulator under `/client/api` until `shutdown` is ready, then finishes the requests under way. `clock` gives
-/// the time of each request, and every answer is held back for `latency`.
+/// Serves a simulator under `/client/api` until `shutdown` is ready, then finishes the requests
+/// under way. `clock` gives the time of each request, and every answer is held back for `latency`.
 ///
 /// # Errors
 /// If the listener fails.
@@ -115,4 +116,68 @@ fn plain(status: StatusCode) -> HttpResponse {
     let mut response = HttpResponse::new(Body::empty());
     *response.status_mut() = status;
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpStream};
+
+    use tokio::sync::oneshot;
+    use tokio::task::spawn_blocking;
+
+    use super::*;
+    use crate::testing::Lab;
+
+    /// Sends one request as text and returns the answer as text.
+    async fn exchange(address: SocketAddr, method: &str, target: &str, form: &str) -> String {
+        let request = format!(
+            "{method} {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{form}",
+            form.len()
+        );
+        let sent = spawn_blocking(move || {
+            let mut stream = TcpStream::connect(address)?;
+            stream.write_all(request.as_bytes())?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer)?;
+            io::Result::Ok(answer)
+        });
+        sent.await.unwrap().unwrap()
+    }
+
+    #[tokio::test]
+    async fn speaks_the_wire_protocol_and_stops_when_told() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let lab = Lab::new();
+        let now = lab.now;
+        let simulator = Arc::new(Mutex::new(lab.simulator));
+        let (stop, stopped) = oneshot::channel::<()>();
+        let shutdown = async { drop(stopped.await) };
+        let server =
+            tokio::spawn(serve(listener, simulator, move || now, Duration::ZERO, shutdown));
+        let signed = "apiKey=AKprod&command=listZones&response=json&signature=kqw4XCw1MNb8tfQKTvw8f1JmKyM%3D";
+        let get = exchange(address, "GET", &format!("/client/api?{signed}"), "").await;
+        assert!(get.starts_with("HTTP/1.1 200 OK\r\n"), "{get}");
+        assert!(get.contains("content-type: application/json;charset=utf-8\r\n"), "{get}");
+        assert!(get.contains(r#"{"listzonesresponse":{"count":1,"#), "{get}");
+        let post = exchange(address, "POST", "/client/api", signed).await;
+        assert!(post.starts_with("HTTP/1.1 200"), "{post}");
+        // The query string wins over the form.
+        let both = exchange(address, "POST", "/client/api?command=noSuch", signed).await;
+        assert!(both.starts_with("HTTP/1.1 401"), "{both}");
+        assert!(both.contains("x-description: unable to verify user credentials"), "{both}");
+        let put = exchange(address, "PUT", "/client/api", signed).await;
+        assert!(put.starts_with("HTTP/1.1 405"), "{put}");
+        let head = exchange(address, "HEAD", &format!("/client/api?{signed}"), "").await;
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        let long =
+            exchange(address, "GET", &format!("/client/api?x={}", "x".repeat(9000)), "").await;
+        assert!(long.starts_with("HTTP/1.1 414"), "{long}");
+        let elsewhere = exchange(address, "GET", "/", "").await;
+        assert!(elsewhere.starts_with("HTTP/1.1 404"), "{elsewhere}");
+        stop.send(()).unwrap();
+        server.await.unwrap().unwrap();
+    }
 }

@@ -1,4 +1,5 @@
-//! Ids that look like CloudStack's and come from a seed: the same seed and the same requests give the same bytes.
+//! Ids that look like CloudStack's and come from a seed: the same seed and the same requests give
+//! the same bytes.
 
 /// A source of UUIDs of version 4, in lower case.
 #[derive(Debug, Clone)]

@@ -1,7 +1,8 @@
-//! Asynchronous jobs: a command is accepted, starts at once, and takes effect on the router when its time is over.
+//! Asynchronous jobs: a command is accepted, starts at once, and takes effect on the router when
+//! its time is over.
 //!
-//! Jobs overlap freely, as CloudStack's do. What a running job will still do is plain data (`Work`), so that the whole
-//! simulator can be copied in the middle of anything.
+//! Jobs overlap freely, as CloudStack's do. What a running job will still do is plain data
+//! (`Work`), so that the whole simulator can be copied in the middle of anything.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! What all list commands share: whose objects are seen, which page, and the filters by keyword and tag.
+//! What all list commands share: whose objects are seen, which page, and the filters by keyword and
+//! tag.
 
 use serde_json::{Map, Value};
 
@@ -15,7 +16,8 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// Users see their own objects; with `projectid` a project's; with `-1` those of all their projects.
+    /// Users see their own objects; with `projectid` a project's; with `-1` those of all their
+    /// projects.
     pub(crate) fn of(cloud: &Cloud, call: &Call) -> Self {
         let own = Owner::Account(call.caller);
         if call.params.text("projectid") != Some("-1") {
@@ -39,7 +41,8 @@ impl Scope {
     }
 }
 
-/// The answer of a list: the page that was asked for under `key`, and how many rows there are in all.
+/// The answer of a list: the page that was asked for under `key`, and how many rows there are in
+/// all.
 pub(crate) fn answer<T>(
     cloud: &Cloud,
     call: &Call,
@@ -72,7 +75,8 @@ struct Page {
 }
 
 impl Page {
-    /// Without page parameters a list is cut silently at the limit; a size of -1 without page lifts it.
+    /// Without page parameters a list is cut silently at the limit; a size of -1 without page lifts
+    /// it.
     fn read(params: &Params, limit: usize) -> Result<Self, ApiError> {
         match (params.number("page"), params.number("pagesize")) {
             (None, None) => Ok(Self { first: 0, size: limit }),
@@ -105,7 +109,8 @@ pub(crate) fn equal(one: &str, other: &str) -> bool {
     one.to_lowercase() == other.to_lowercase()
 }
 
-/// The `keyword` filter: `LIKE %x%`, in which `%` and `_` of the value are wildcards. Absent or empty, all pass.
+/// The `keyword` filter: `LIKE %x%`, in which `%` and `_` of the value are wildcards. Absent or
+/// empty, all pass.
 pub(crate) fn keyword_matches(call: &Call, texts: &[&str]) -> bool {
     match call.params.text("keyword") {
         None | Some("") => true,
@@ -147,7 +152,8 @@ fn like(text: &[char], pattern: &[char]) -> bool {
     ends.last().copied().unwrap_or(false)
 }
 
-/// The filter `tags[i].key` and `.value`. Of several pairs one is enough; a pair without value is an error.
+/// The filter `tags[i].key` and `.value`. Of several pairs one is enough; a pair without value is
+/// an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TagFilter {
     pairs: Vec<(String, String)>,

@@ -1,4 +1,5 @@
-//! What goes in and out of the simulator: a decoded request and a response, without any HTTP library.
+//! What goes in and out of the simulator: a decoded request and a response, without any HTTP
+//! library.
 
 use serde_json::{Map, Value};
 
@@ -20,7 +21,8 @@ pub enum Method {
 pub struct Request {
     /// The method it came with.
     pub method: Method,
-    /// Name and value in the order received, names in their original letter case. Of a repeated name the last counts.
+    /// Name and value in the order received, names in their original letter case. Of a repeated
+    /// name the last counts.
     pub params: Vec<(String, String)>,
 }
 

@@ -1,5 +1,5 @@
-//! Parameters of a call: checked and resolved against the command's declaration, as CloudStack does before it runs a
-//! command or makes a job.
+//! Parameters of a call: checked and resolved against the command's declaration, as CloudStack does
+//! before it runs a command or makes a job.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,8 @@ use crate::error::ApiError;
 use crate::ids::is_uuid;
 use crate::table::Key;
 
-/// The parameters of one call. Names are in lower case; what the command does not declare is left out.
+/// The parameters of one call. Names are in lower case; what the command does not declare is left
+/// out.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Params {
     texts: BTreeMap<String, String>,
@@ -68,7 +69,8 @@ impl Params {
         self.text(name)?.parse().ok()
     }
 
-    /// A comma-separated list: empty entries dropped, nothing trimmed. An empty value is an empty list.
+    /// A comma-separated list: empty entries dropped, nothing trimmed. An empty value is an empty
+    /// list.
     pub(crate) fn list(&self, name: &str) -> Option<Vec<String>> {
         let text = self.text(name)?;
         Some(text.split(',').filter(|entry| !entry.is_empty()).map(str::to_owned).collect())
@@ -84,6 +86,27 @@ impl Params {
     pub(crate) fn keys<T>(&self, name: &str) -> Option<Vec<Key<T>>> {
         let numbers = self.numbers.get(name)?;
         Some(numbers.iter().map(|number| Key::of(*number)).collect())
+    }
+
+    /// Whether a text parameter is absent or passes a test.
+    pub(crate) fn agrees(&self, name: &str, test: impl FnOnce(&str) -> bool) -> bool {
+        self.text(name).is_none_or(test)
+    }
+
+    /// Whether an id parameter is absent or names this object.
+    pub(crate) fn names<T>(&self, name: &str, key: impl Into<Option<Key<T>>>) -> bool {
+        let asked = self.key::<T>(name);
+        asked.is_none() || asked == key.into()
+    }
+
+    /// Whether a flag is absent or says this.
+    pub(crate) fn says(&self, name: &str, value: bool) -> bool {
+        self.flag(name).is_none_or(|asked| asked == value)
+    }
+
+    /// Whether `zoneid` is absent or names the one zone.
+    pub(crate) fn is_in_zone(&self) -> bool {
+        self.names("zoneid", Key::<()>::of(1))
     }
 
     /// The entries of a map parameter.
@@ -187,7 +210,8 @@ fn check_length(
     }
     let shown = match (command.name, param.name) {
         // The field's name in Java, which the message shows.
-        ("createLoadBalancerRule" | "updateLoadBalancerRule", "name") => "loadBalancerName",
+        ("createLoadBalancerRule", "name") => "loadBalancerRuleName",
+        ("updateLoadBalancerRule", "name") => "loadBalancerName",
         (_, name) => name,
     };
     Err(ApiError::parameter(format!(
@@ -207,7 +231,8 @@ fn check_number(command: &Command, param: &Param, value: &str) -> Result<(), Api
     )))
 }
 
-/// The number behind an id. In a parameter that is newer than the API itself, text that is no UUID drops out silently.
+/// The number behind an id. In a parameter that is newer than the API itself, text that is no UUID
+/// drops out silently.
 fn resolve_one(
     command: &Command,
     param: &Param,

@@ -1,9 +1,9 @@
 //! The simulator: one request at a time, with the time of the request.
 //!
-//! Every call first brings the world to `now`: jobs that end until then end, in the order of their ends. Then the checks
-//! run in CloudStack's order: the API is known, key and signature are there, the signature has not expired, the key is
-//! somebody's and enabled, the role allows the command, the signature is right, the parameters are good, the caller is a
-//! member of the project named.
+//! Every call first brings the world to `now`: jobs that end until then end, in the order of their
+//! ends. Then the checks run in CloudStack's order: the API is known, key and signature are there,
+//! the signature has not expired, the key is somebody's and enabled, the role allows the command,
+//! the signature is right, the parameters are good, the caller is a member of the project named.
 
 use std::net::IpAddr;
 
@@ -31,7 +31,8 @@ pub struct Simulator {
     acl_gates_traffic: bool,
 }
 
-/// A command that passed the role check and, if signed, the signature check. It may have failed afterwards.
+/// A command that passed the role check and, if signed, the signature check. It may have failed
+/// afterwards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedCall {
     /// When it came.
@@ -61,7 +62,8 @@ impl Simulator {
         Ok(Self { cloud: build::cloud(world)?, calls: Vec::new(), acl_gates_traffic: false })
     }
 
-    /// Answers a request as the server does over HTTP. `now` never goes back: an earlier one counts as the last.
+    /// Answers a request as the server does over HTTP. `now` never goes back: an earlier one counts
+    /// as the last.
     pub fn handle(&mut self, request: &Request, now: Timestamp) -> Response {
         self.advance(now);
         let format = request.format();
@@ -72,8 +74,8 @@ impl Simulator {
         self.respond(command, outcome, format)
     }
 
-    /// Runs a command as an account, by its name, without key and signature. The answer is JSON. An account that does
-    /// not exist gets the answer to an unknown key.
+    /// Runs a command as an account, by its name, without key and signature. The answer is JSON. An
+    /// account that does not exist gets the answer to an unknown key.
     pub fn call(
         &mut self,
         caller: &str,
@@ -118,18 +120,22 @@ impl Simulator {
         traffic::reach(&self.cloud, query, self.acl_gates_traffic)
     }
 
-    /// The sources that may connect to a TCP port of a public IP address, as few disjoint networks, sorted: what the
-    /// firewall, the rule's CIDR list and, if they gate traffic, ACLs let in together. Empty if no rule serves the port.
-    /// Whether a member lives does not matter.
-    pub fn open_cidrs(&self, address: IpAddr, port: u16) -> Vec<String> {
+    /// The sources that may connect to a TCP port of a public IP address, as few disjoint networks,
+    /// sorted: what the firewall, the rule's CIDR list and, if they gate traffic, ACLs let in
+    /// together. Empty if no rule serves the port. Whether a member lives does not matter. An
+    /// address that is none has no open port.
+    pub fn open_cidrs(&self, address: &str, port: u16) -> Vec<String> {
+        let Ok(address) = address.parse::<IpAddr>() else {
+            return Vec::new();
+        };
         traffic::open_sources(&self.cloud, address, port, self.acl_gates_traffic)
             .into_iter()
             .map(|net| net.to_string())
             .collect()
     }
 
-    /// Whether ACL lists of tiers gate traffic that a router balances. In CloudStack they do not, as far as its code
-    /// tells; the switch is for tests that want to hold either way.
+    /// Whether ACL lists of tiers gate traffic that a router balances. In CloudStack they do not,
+    /// as far as its code tells; the switch is for tests that want to hold either way.
     pub fn set_acl_gates_traffic(&mut self, gates: bool) {
         self.acl_gates_traffic = gates;
     }
@@ -222,12 +228,12 @@ impl Simulator {
         match &command.handler {
             Handler::Read(read) => read(&self.cloud, &call),
             Handler::Job(handler) => self.accept(handler, &call),
-            Handler::Root => Err(ApiError::internal(9999)),
+            Handler::Missing => Err(ApiError::internal(9999)),
         }
     }
 
-    /// Accepts an asynchronous command. A job id of the caller's own is looked at only after a create command has made
-    /// its object, which then stays.
+    /// Accepts an asynchronous command. A job id of the caller's own is looked at only after a
+    /// create command has made its object, which then stays.
     fn accept(&mut self, handler: &JobHandler, call: &Call) -> Result<serde_json::Value, ApiError> {
         let accepted = (handler.accept)(&mut self.cloud, call)?;
         let job = self.job_id(call)?;
@@ -395,6 +401,22 @@ mod tests {
         ] {
             assert_eq!(lab.refused(command, &[]).code, 432, "{command}");
         }
+    }
+
+    #[test]
+    fn the_project_role_publishes_a_port_of_its_project() {
+        let mut lab = Lab::new();
+        let address = lab.address("203.0.113.5");
+        let vm = lab.id("listVirtualMachines", "pnode-1");
+        lab.by("kubeadmin");
+        let rule = lab.rule_on(&address, "443", &[]);
+        let assign = [("id", rule.as_str()), ("virtualmachineids", vm.as_str())];
+        lab.run("assignToLoadBalancerRule", &assign);
+        lab.open(&address, "443", "0.0.0.0/0");
+        assert!(lab.reach("192.0.2.1", "203.0.113.5", 443).accepted);
+        assert_eq!(lab.rows("listLoadBalancerRules", &[]).len(), 0);
+        let listed = lab.rows("listLoadBalancerRules", &[("projectid", "-1")]);
+        assert_eq!(listed[0]["project"], "web");
     }
 
     #[test]

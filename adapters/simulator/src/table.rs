@@ -1,4 +1,5 @@
-//! A table of rows with the two names CloudStack gives every row: a number in the database and a UUID on the wire.
+//! A table of rows with the two names CloudStack gives every row: a number in the database and a
+//! UUID on the wire.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -35,6 +36,11 @@ impl<T: Row> Table<T> {
         self.insert_at(self.last + 1, row)
     }
 
+    /// Adds a row with a number of its own, or else with the next one.
+    pub(crate) fn insert_numbered(&mut self, number: Option<u64>, row: T) -> Key<T> {
+        self.insert_at(number.unwrap_or(self.last + 1), row)
+    }
+
     /// Adds a row with a number that the caller draws, for kinds that share one database table.
     pub(crate) fn insert_at(&mut self, number: u64, row: T) -> Key<T> {
         self.numbers.insert(row.id().to_lowercase(), number);
@@ -58,7 +64,8 @@ impl<T: Row> Table<T> {
         Some(row)
     }
 
-    /// Takes a row out but keeps its UUID known, as CloudStack does where it only marks rows as removed.
+    /// Takes a row out but keeps its UUID known, as CloudStack does where it only marks rows as
+    /// removed.
     pub(crate) fn bury(&mut self, key: Key<T>) -> Option<T> {
         self.rows.remove(&key.number)
     }

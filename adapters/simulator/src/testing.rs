@@ -7,7 +7,8 @@ use crate::simulator::Simulator;
 use crate::traffic::{Protocol, Reach, TrafficQuery};
 use crate::world::World;
 
-/// Two owners, an isolated and an idle network, and a VPC with four kinds of tiers. Jobs take no time.
+/// Two owners, an isolated and an idle network, and a VPC with four kinds of tiers. Jobs take no
+/// time.
 const WORLD: &str = "
 version: 1
 release: RELEASE

@@ -1,13 +1,16 @@
 //! What traffic would do: which ports are open to which sources, and which members answer.
 //!
-//! Traffic sees what the router was told by the last push of each rule, not the rows: a member counts from the end of its
-//! assign, a changed CIDR list from the end of the update. Each rule is pushed for itself. A virtual router balances TCP
-//! only. The layers, in the order in which they are asked:
+//! Traffic sees what the router was told by the last push of each rule, not the rows: a member
+//! counts from the end of its assign, a changed CIDR list from the end of the update. Each rule is
+//! pushed for itself. A virtual router balances TCP only. The layers, in the order in which they
+//! are asked:
 //!
 //! 1. a load-balancer rule for the address and port (`NoRule`);
-//! 2. the firewall of the address, on isolated networks and in VPCs with Firewall service (`Firewall`);
-//! 3. the tier's ACL list, only if the switch says that ACLs gate balanced traffic: the first ingress item by number
-//!    that matches source and public port decides, and without one nobody gets in (`Acl`);
+//! 2. the firewall of the address, on isolated networks and in VPCs with Firewall service
+//!    (`Firewall`);
+//! 3. the tier's ACL list, only if the switch says that ACLs gate balanced traffic: the first
+//!    ingress item by number that matches source and public port decides, and without one nobody
+//!    gets in (`Acl`);
 //! 4. the rule's own CIDR list (`RuleCidrs`);
 //! 5. members that live: the VM runs and still has the address that the router knows (`NoMembers`).
 
@@ -206,8 +209,8 @@ fn firewall_sources(cloud: &Cloud, key: Key<PublicIp>, row: &PublicIp, port: u16
     )
 }
 
-/// Sources that a tier's list lets in on a TCP port. Networks outside VPCs have no list and let everybody in; a tier
-/// without one lets nobody in.
+/// Sources that a tier's list lets in on a TCP port. Networks outside VPCs have no list and let
+/// everybody in; a tier without one lets nobody in.
 fn acl_sources(cloud: &Cloud, network: &Network, port: u16) -> Sources {
     let Some(tier) = network.tier else {
         return Sources::everybody();
@@ -255,4 +258,130 @@ fn live_members(cloud: &Cloud, rule: &LoadBalancerRule, programmed: &Programmed)
             port: rule.private_port,
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Lab, text};
+
+    const PUBLIC: &str = "203.0.113.2";
+
+    fn refused_by(lab: &Lab, source: &str, address: &str) -> Option<Layer> {
+        lab.reach(source, address, 80).refused_by
+    }
+
+    #[test]
+    fn each_layer_of_an_isolated_network_refuses_in_turn() {
+        let mut lab = Lab::new();
+        let address = lab.address(PUBLIC);
+        assert_eq!(refused_by(&lab, "10.9.9.9", PUBLIC), Some(Layer::NoRule));
+        let rule = lab.rule("80", &[("cidrlist", "10.0.0.0/8,198.51.100.7")]);
+        // A rule that was never pushed serves nobody.
+        assert_eq!(refused_by(&lab, "10.9.9.9", PUBLIC), Some(Layer::NoRule));
+        lab.assign(&rule, &["node-1"]);
+        assert_eq!(refused_by(&lab, "10.9.9.9", PUBLIC), Some(Layer::Firewall));
+        lab.open(&address, "80", "10.9.0.0/16,192.0.2.0/24");
+        assert_eq!(refused_by(&lab, "192.0.2.1", PUBLIC), Some(Layer::RuleCidrs));
+        let reach = lab.reach("10.9.9.9", PUBLIC, 80);
+        assert_eq!(reach.rule, Some(rule));
+        assert_eq!(reach.members[0].address, "10.1.1.11");
+        assert_eq!(reach.members[0].port, 30080);
+        assert_eq!(lab.simulator.open_cidrs(PUBLIC, 80), ["10.9.0.0/16"]);
+        lab.simulator.stop_vm("node-1").unwrap();
+        assert_eq!(refused_by(&lab, "10.9.9.9", PUBLIC), Some(Layer::NoMembers));
+        assert_eq!(lab.simulator.open_cidrs(PUBLIC, 81), [""; 0]);
+    }
+
+    #[test]
+    fn routers_answer_tcp_only() {
+        let mut lab = Lab::new();
+        let address = lab.address(PUBLIC);
+        let rule = lab.rule("80", &[]);
+        lab.assign(&rule, &["node-1"]);
+        lab.open(&address, "80", "0.0.0.0/0");
+        let query = TrafficQuery {
+            source: "10.9.9.9".parse().unwrap(),
+            address: PUBLIC.parse().unwrap(),
+            protocol: Protocol::Udp,
+            port: 80,
+        };
+        assert_eq!(lab.simulator.reach(&query).refused_by, Some(Layer::NoRule));
+    }
+
+    #[test]
+    fn changes_reach_the_router_at_the_end_of_their_jobs() {
+        let mut lab = Lab::slow(5);
+        let address = lab.address(PUBLIC);
+        let rule = lab.rule("80", &[]);
+        lab.open(&address, "80", "0.0.0.0/0");
+        lab.assign(&rule, &["node-1"]);
+        let update = [("id", rule.as_str()), ("cidrlist", "10.0.0.0/8"), ("protocol", "tcp")];
+        lab.ask("updateLoadBalancerRule", &update);
+        assert!(lab.reach("192.0.2.1", PUBLIC, 80).accepted);
+        lab.wait(5);
+        assert!(!lab.reach("192.0.2.1", PUBLIC, 80).accepted);
+        lab.ask("deleteLoadBalancerRule", &[("id", &rule)]);
+        assert!(lab.reach("10.1.1.1", PUBLIC, 80).accepted);
+        lab.wait(5);
+        assert_eq!(refused_by(&lab, "10.1.1.1", PUBLIC), Some(Layer::NoRule));
+    }
+
+    #[test]
+    fn acls_gate_a_tier_only_if_told_so_and_the_first_match_decides() {
+        let mut lab = Lab::new();
+        let address = lab.address("203.0.113.3");
+        let tier = lab.id("listNetworks", "tier");
+        let list = lab.id("listNetworkACLLists", "custom");
+        let rule = lab.rule_on(&address, "80", &[("networkid", &tier)]);
+        lab.assign(&rule, &["tnode-1"]);
+        assert_eq!(refused_by(&lab, "192.0.2.1", "203.0.113.3"), None);
+        lab.simulator.set_acl_gates_traffic(true);
+        assert_eq!(refused_by(&lab, "192.0.2.1", "203.0.113.3"), Some(Layer::Acl));
+        for (number, action, cidr) in
+            [("20", "Allow", "192.0.2.0/24"), ("10", "Deny", "192.0.2.128/25")]
+        {
+            let params = [
+                ("aclid", list.as_str()),
+                ("protocol", "tcp"),
+                ("startport", "80"),
+                ("number", number),
+                ("action", action),
+                ("cidrlist", cidr),
+            ];
+            lab.run("createNetworkACL", &params);
+        }
+        assert_eq!(refused_by(&lab, "192.0.2.1", "203.0.113.3"), None);
+        assert_eq!(refused_by(&lab, "192.0.2.200", "203.0.113.3"), Some(Layer::Acl));
+        assert_eq!(lab.simulator.open_cidrs("203.0.113.3", 80), ["192.0.2.0/25"]);
+    }
+
+    #[test]
+    fn a_vpc_with_firewall_service_is_closed_until_opened() {
+        let mut lab = Lab::with_vpc_firewall();
+        let address = lab.address("203.0.113.3");
+        let tier = lab.id("listNetworks", "tier");
+        let rule = lab.rule_on(&address, "80", &[("networkid", &tier)]);
+        lab.assign(&rule, &["tnode-1"]);
+        assert_eq!(refused_by(&lab, "192.0.2.1", "203.0.113.3"), Some(Layer::Firewall));
+        lab.open(&address, "80", "192.0.2.0/24");
+        assert_eq!(refused_by(&lab, "192.0.2.1", "203.0.113.3"), None);
+    }
+
+    #[test]
+    fn a_network_without_router_serves_nobody_until_it_gets_one() {
+        let mut lab = Lab::new();
+        let network = lab.id("listNetworks", "idle");
+        let got = lab.run("associateIpAddress", &[("networkid", &network)])["ipaddress"].clone();
+        let (id, address) = (text(&got["id"]), text(&got["ipaddress"]));
+        let rule = lab.rule_on(&id, "80", &[("openfirewall", "true")]);
+        lab.simulator.add_vm(&serde_json::from_value(serde_json::json!({
+            "name": "late", "owner": "prod", "nics": [{"network": "idle", "address": "10.1.2.11"}],
+        })).unwrap()).unwrap();
+        lab.assign(&rule, &["late"]);
+        assert_eq!(lab.listed_rule(&rule)["state"], "Active");
+        assert_eq!(refused_by(&lab, "192.0.2.1", &address), Some(Layer::NoRule));
+        lab.simulator.implement_network("idle").unwrap();
+        assert_eq!(lab.reach("192.0.2.1", &address, 80).members[0].name, "late");
+    }
 }

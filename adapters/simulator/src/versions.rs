@@ -43,7 +43,9 @@ pub(crate) enum Feature {
     VpcConserveMode,
 }
 
-/// The releases in which the differences began: the place to look when a test of one release fails on another.
+/// The releases in which the differences began, and how it was before: the place to look when a test of one release fails
+/// on another.
+#[rustfmt::skip]
 const SINCE: &[([u16; 3], Feature, &str)] = &[
     ([4, 17, 0], Feature::RuleAndVmNamesMatchExactly, "`name` of rules and VMs was a substring"),
     ([4, 17, 0], Feature::AclDefaultCoversIpv6, "an ACL item without cidrlist got 0.0.0.0/0 only"),
@@ -57,11 +59,7 @@ const SINCE: &[([u16; 3], Feature, &str)] = &[
     ([4, 22, 0], Feature::UpdatePushesMostly, "an update was pushed only for another algorithm"),
     ([4, 22, 0], Feature::SslOffload, "a virtual router did not offer ssl"),
     ([4, 22, 0], Feature::NetworkNameFilter, "listNetworks ignored name"),
-    (
-        [4, 22, 1],
-        Feature::RuleNetworkChecked,
-        "a rule's networkid other than its address's was ignored",
-    ),
+    ([4, 22, 1], Feature::RuleNetworkChecked, "a rule's networkid other than its address's was ignored"),
     ([4, 22, 1], Feature::JobByResource, "queryAsyncJobResult knew jobid only"),
     ([4, 22, 1], Feature::AddressStateList, "listPublicIpAddresses took one state, unchecked"),
     ([4, 23, 0], Feature::AssignErrorReason, "a failed assign gave no reason"),

@@ -1,4 +1,5 @@
-//! The XML form of an answer. Its root element carries the server's version, which even the restricted project role may read.
+//! The XML form of an answer. Its root element carries the server's version, which even the
+//! restricted project role may read.
 
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
 //! Collects the steps of one plan and hands out references to what they will make.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::{LoadBalancerRuleId, PublicIpId, ServiceKey};
 use crate::plan::action::{
@@ -101,8 +101,23 @@ impl Builder {
         self.plan.touches_cloud()
     }
 
-    /// The finished plan.
-    pub fn finish(self) -> Plan {
+    /// The finished plan. Steps name only the last of those that they wait for.
+    pub fn finish(mut self) -> Plan {
+        let mut before: BTreeMap<StepId, After> = BTreeMap::new();
+        for step in &mut self.plan.steps {
+            let all: After = step
+                .after
+                .iter()
+                .flat_map(|id| before.get(id).into_iter().flatten().chain([id]))
+                .cloned()
+                .collect();
+            let implied = |id: &StepId| {
+                step.after.iter().any(|other| before.get(other).is_some_and(|b| b.contains(id)))
+            };
+            let last = step.after.iter().filter(|id| !implied(id)).cloned().collect();
+            step.after = last;
+            before.insert(step.id.clone(), all);
+        }
         self.plan
     }
 

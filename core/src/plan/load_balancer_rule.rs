@@ -157,8 +157,9 @@ fn updates(
     let pushes = features.pushes_without_algorithm() || !same_algorithm;
     let cosmetic = matches!(reason, Reason::NameDiffers { .. });
     if pushes || cosmetic {
-        // An update with nothing but id and protocol is refused: the name is always something.
-        let name = whole.name.clone().or_else(|| Some(wanted.name.clone()));
+        // An update with nothing but id and protocol pushes nothing: the name makes it one.
+        let bare = whole.algorithm.is_none() && whole.sources.is_none();
+        let name = whole.name.clone().or_else(|| bare.then(|| wanted.name.clone()));
         return vec![(UpdateLoadBalancerRule { name, ..whole }, reason)];
     }
     let detour = UpdateLoadBalancerRule {

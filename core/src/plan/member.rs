@@ -13,7 +13,7 @@ use crate::model::service::{Lifecycle, Port, Service};
 use crate::observe::machines::Backends;
 use crate::observe::ownership::port_of;
 use crate::observe::{LoadBalancerRule, RuleState};
-use crate::plan::planner::{PlanError, Planner};
+use crate::plan::planner::{Depth, PlanError, Planner};
 use crate::plan::standing::{Basis, Standing};
 
 /// What becomes of a rule's members.
@@ -92,6 +92,7 @@ pub(super) fn to_read(
     planner: &Planner<'_>,
     service: &Service,
     standing: &Standing<'_>,
+    depth: Depth,
 ) -> Vec<LoadBalancerRuleId> {
     let (Lifecycle::Wanted, Ok(spec)) = (service.lifecycle, &service.spec) else {
         return Vec::new();
@@ -99,7 +100,8 @@ pub(super) fn to_read(
     let rules = standing.rules.iter().map(|(rule, _)| *rule).filter(|rule| {
         rule.state != RuleState::Deleting
             && spec.ports.iter().any(|port| port.number == rule.public_port)
-            && !vouched(service, standing, rule, &planner.machines.backends(&rule.network))
+            && (depth == Depth::Thorough
+                || !vouched(service, standing, rule, &planner.machines.backends(&rule.network)))
     });
     rules.map(|rule| rule.id.clone()).collect()
 }

@@ -36,6 +36,15 @@ pub struct Planner<'a> {
     requesters: BTreeMap<Ipv4Addr, BTreeSet<&'a ServiceKey>>,
 }
 
+/// How much of what a record vouches for is read all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Nothing: after a restart, after an event.
+    Quick,
+    /// Everything: the drift round.
+    Thorough,
+}
+
 /// Planning was not possible.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum PlanError {
@@ -97,14 +106,15 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Rules whose members planning needs: those of wanted ports whose record does not vouch.
-    pub fn members_to_read(&self) -> BTreeSet<LoadBalancerRuleId> {
+    /// Rules whose members planning needs: those of wanted ports, and in a quick reading only
+    /// those whose record does not vouch for them.
+    pub fn members_to_read(&self, depth: Depth) -> BTreeSet<LoadBalancerRuleId> {
         let mut rules = BTreeSet::new();
         for (key, standing) in &self.standings {
             let Some(service) = self.desired.services.get(*key) else {
                 continue;
             };
-            rules.extend(member::to_read(self, service, standing));
+            rules.extend(member::to_read(self, service, standing, depth));
         }
         rules
     }

@@ -40,7 +40,8 @@ impl PortWork<'_> {
 
     /// Whether the recorded digest stays true throughout.
     pub(super) fn keeps_digest(&self) -> bool {
-        self.change == Some(RuleChange::Keep) && self.members.is_empty()
+        let stays = matches!(self.change, Some(RuleChange::Keep | RuleChange::Update(_)));
+        stays && self.members.is_empty()
     }
 
     /// Whether something is to be opened.

@@ -66,9 +66,9 @@ pub(crate) fn list_projects(cloud: &Cloud, call: &Call) -> Result<Value, ApiErro
         .filter(|(key, row)| {
             row.members.contains(&call.caller)
                 && id.is_none_or(|id| id == *key)
-                && call.params.text("name").is_none_or(|name| equal(&row.name, name))
-                && call.params.text("displaytext").is_none_or(|text| equal(&row.display_text, text))
-                && call.params.text("state").is_none_or(|state| equal("Active", state))
+                && call.params.agrees("name", |name| equal(&row.name, name))
+                && call.params.agrees("displaytext", |text| equal(&row.display_text, text))
+                && call.params.agrees("state", |state| equal("Active", state))
                 && keyword_matches(call, &[&row.name, &row.display_text])
         })
         .collect();

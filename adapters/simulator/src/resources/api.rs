@@ -3,23 +3,26 @@
 use serde_json::Value;
 
 use crate::cloud::Cloud;
-use crate::commands::{COMMANDS, Call, Command, Handler, Kind, Param};
+use crate::commands::{COMMANDS, Call, Command, Handler, Kind, Param, Roles, may};
 use crate::error::ApiError;
 use crate::lists::answer;
 use crate::object::Object;
 use crate::versions::Feature;
 use crate::world::Role;
 
+pub(crate) const LIST_PARAMS: &[Param] = &[may("name", Kind::Text)];
+
 /// Whether a role allows a command.
 pub(crate) fn allows(role: Role, command: &Command) -> bool {
-    match (role, &command.handler) {
-        (_, Handler::Root) => false,
-        (Role::User, _) => true,
-        (Role::ProjectKubernetesService, _) => command.restricted,
+    match command.roles {
+        Roles::All => true,
+        Roles::User => role == Role::User,
+        Roles::Root => false,
     }
 }
 
-/// listApis: what the caller may call. A name out of reach is an error, or since 4.23 the same as no name.
+/// listApis: what the caller may call. A name out of reach is an error, or since 4.23 the same as
+/// no name.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let role = cloud.accounts.get(call.caller).map(|account| account.role);
     let allowed: Vec<&Command> =
@@ -68,4 +71,29 @@ fn param_json(param: &Param) -> Object {
         .with("length", length)
         .with("required", param.required)
         .maybe("since", param.since)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Lab;
+
+    #[test]
+    fn the_list_holds_what_the_caller_may_call() {
+        let mut lab = Lab::new();
+        let names = lab.column("listApis", &[], "name");
+        assert!(names.contains(&"updateNetworkACLItem".to_owned()));
+        assert!(!names.contains(&"listHosts".to_owned()));
+        let one = lab.rows("listApis", &[("name", "createLoadBalancerRule")]).remove(0);
+        assert_eq!(one["isasync"], true);
+        assert!(one["params"].as_array().unwrap().iter().any(|param| param["name"] == "cidrlist"));
+    }
+
+    #[test]
+    fn a_name_out_of_reach_lists_all_from_4_23_on() {
+        let mut lab = Lab::new();
+        let all = lab.rows("listApis", &[]).len();
+        assert_eq!(lab.rows("listApis", &[("name", "listHosts")]).len(), all);
+        assert_eq!(lab.refused("listApis", &[("name", "listzones")]).code, 530);
+        assert_eq!(Lab::on("4.22.0").refused("listApis", &[("name", "listHosts")]).code, 530);
+    }
 }

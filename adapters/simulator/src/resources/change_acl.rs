@@ -1,6 +1,8 @@
-//! createNetworkACL, updateNetworkACLItem and deleteNetworkACL, which all are about items of a list.
+//! createNetworkACL, updateNetworkACLItem and deleteNetworkACL, which all are about items of a
+//! list.
 //!
-//! The jobs succeed whatever the router does. Exact duplicates are accepted; only a number is unique within its list.
+//! The jobs succeed whatever the router does. Exact duplicates are accepted; only a number is
+//! unique within its list.
 
 use serde_json::Value;
 
@@ -85,9 +87,8 @@ fn target_list(cloud: &mut Cloud, call: &Call) -> Result<Key<AclList>, ApiError>
         Some(list) => editable(cloud, call, list),
         None => {
             let vpc = cloud.vpcs.get(tier.vpc).map_or("", |vpc| vpc.name.as_str());
-            let prefix = format!("VPC_{vpc}_Tier_{}_ACL_", row.name);
+            let name = format!("VPC_{vpc}_Tier_{}_ACL_{}", row.name, row.id);
             let description = format!("ACL for {}", row.name);
-            let name = format!("{prefix}{}", cloud.ids.next_id());
             let id = cloud.ids.next_id();
             let list =
                 cloud.acl_lists.insert(AclList { id, name, description, vpc: Some(tier.vpc) });
@@ -130,7 +131,8 @@ fn action(params: &Params) -> Result<Option<bool>, ApiError> {
     }
 }
 
-/// Kept as given, but `1` becomes icmp. Names are looked for in a list as text, so that fragments of names pass.
+/// Kept as given, but `1` becomes icmp. Names are looked for in a list as text, so that fragments
+/// of names pass.
 fn protocol(given: &str) -> Result<String, ApiError> {
     let given = given.trim();
     if let Ok(number) = given.parse::<i64>() {
@@ -271,7 +273,8 @@ fn changeable(
     }
 }
 
-/// updateNetworkACLItem: what is given changes; with `partialupgrade=false` everything else is reset.
+/// updateNetworkACLItem: what is given changes; with `partialupgrade=false` everything else is
+/// reset.
 pub(crate) fn start_update(
     cloud: &mut Cloud,
     call: &Call,
@@ -320,7 +323,8 @@ pub(crate) fn start_update(
     Ok(Work::AclUpdated { item: key, result })
 }
 
-/// Where a whole update lacks something CloudStack trips over a null pointer, and users see its text.
+/// Where a whole update lacks something CloudStack trips over a null pointer, and users see its
+/// text.
 fn check_whole_update(params: &Params, cidrs: Option<&[String]>) -> Result<(), JobFailure> {
     if params.filled("protocol").is_none() {
         return Err(JobFailure::internal(
@@ -374,5 +378,173 @@ pub(crate) fn start_delete(
 pub(crate) fn finish_delete(cloud: &mut Cloud, item: Key<AclItem>) {
     if let Some(row) = cloud.acl_items.remove(item) {
         tag::forget(cloud, ResourceType::NetworkAcl, &row.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Lab, text};
+
+    fn create<'a>(list: &'a str, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+        let mut params = vec![("aclid", list), ("protocol", "tcp")];
+        params.retain(|(name, _)| !more.iter().any(|(other, _)| other == name));
+        params.extend(more);
+        params
+    }
+
+    fn custom(lab: &mut Lab) -> String {
+        lab.id("listNetworkACLLists", "custom")
+    }
+
+    #[test]
+    fn an_item_is_shown_with_strings_and_defaults() {
+        let mut lab = Lab::new();
+        let list = custom(&mut lab);
+        let params = create(&list, &[("protocol", "Tcp"), ("startport", "80"), ("reason", "why")]);
+        let item = lab.run("createNetworkACL", &params)["networkacl"].clone();
+        assert_eq!(item["state"], "Active");
+        assert_eq!(item["protocol"], "Tcp");
+        assert_eq!((&item["startport"], &item["endport"]), (&"80".into(), &"80".into()));
+        assert_eq!(item["cidrlist"], "0.0.0.0/0,::/0");
+        assert_eq!((&item["action"], &item["traffictype"]), (&"Allow".into(), &"Ingress".into()));
+        assert_eq!(item["number"], 1);
+        let mut old = Lab::on("4.16.0");
+        let list = custom(&mut old);
+        let item = old.run("createNetworkACL", &create(&list, &[]))["networkacl"].clone();
+        assert_eq!(item["cidrlist"], "0.0.0.0/0");
+    }
+
+    #[test]
+    fn numbers_grow_and_are_unique_while_duplicates_are_welcome() {
+        let mut lab = Lab::new();
+        let list = custom(&mut lab);
+        let mut number = |more: &[(&str, &str)]| {
+            lab.run("createNetworkACL", &create(&list, more))["networkacl"]["number"].clone()
+        };
+        assert_eq!(number(&[]), 1);
+        assert_eq!(number(&[]), 2);
+        assert_eq!(number(&[("number", "100")]), 100);
+        assert_eq!(number(&[]), 101);
+        for (number, cause) in [
+            ("1", format!("ACL item with number 1 already exists in ACL: {list}")),
+            ("0", "Invalid number [0]. Number cannot be < 1".to_owned()),
+        ] {
+            let refused = lab.refused("createNetworkACL", &create(&list, &[("number", number)]));
+            assert_eq!((refused.code, refused.class, refused.text), (431, Some(4350), cause));
+        }
+        assert_eq!(
+            lab.column("listNetworkACLs", &[("aclid", &list)], "number"),
+            ["101", "100", "2", "1"]
+        );
+    }
+
+    #[test]
+    fn bad_values_are_refused_with_the_request() {
+        let mut lab = Lab::new();
+        let list = custom(&mut lab);
+        for (more, cause) in [
+            (
+                vec![("protocol", "tcp-proxy")],
+                "Invalid protocol [tcp-proxy]. Expected one of: [tcp,udp,icmp,all]",
+            ),
+            (vec![("protocol", "256")], "Invalid protocol number: 256"),
+            (
+                vec![("protocol", "all"), ("startport", "1")],
+                "start port and end port must be null if protocol = 'all'",
+            ),
+            (
+                vec![("startport", "9"), ("endport", "8")],
+                "Start port can't be bigger than end port [startport=9,endport=8]",
+            ),
+            (vec![("startport", "65536")], "Start public port is an invalid value: 65536"),
+            (vec![("traffictype", "foo")], "Invalid traffic type foo"),
+            (vec![("action", "foo")], "Invalid action [foo]. Permitted actions are Allow and Deny"),
+            (vec![("cidrlist", "10.1.2.3")], "Source cidrs formatting error 10.1.2.3"),
+        ] {
+            let refused = lab.refused("createNetworkACL", &create(&list, &more));
+            assert_eq!((refused.code, refused.text.as_str()), (431, cause));
+        }
+        lab.run("createNetworkACL", &create(&list, &[("protocol", "tc")]));
+        lab.run("createNetworkACL", &create(&list, &[("protocol", "6")]));
+        let icmp = lab.run("createNetworkACL", &create(&list, &[("protocol", "1")]));
+        assert_eq!(icmp["networkacl"]["protocol"], "icmp");
+        assert_eq!(icmp["networkacl"]["icmptype"], -1);
+    }
+
+    #[test]
+    fn default_lists_never_change_and_others_are_refused() {
+        let mut lab = Lab::new();
+        let default = lab.id("listNetworkACLLists", "default_allow");
+        let list = custom(&mut lab);
+        let refused = lab.refused("createNetworkACL", &create(&default, &[]));
+        assert_eq!(refused.text, "Default ACL cannot be modified");
+        let items = lab.rows("listNetworkACLs", &[("aclid", &default)]);
+        let item = text(&items[0]["id"]);
+        let (code, cause) = lab.fails("deleteNetworkACL", &[("id", &item)]);
+        assert_eq!((code, cause.as_str()), (431, "ACL Items in default ACL cannot be deleted"));
+        assert_eq!(lab.fails("updateNetworkACLItem", &[("id", &item), ("reason", "x")]).0, 431);
+        let own = text(&lab.run("createNetworkACL", &create(&list, &[]))["networkacl"]["id"]);
+        lab.by("other");
+        assert_eq!(lab.refused("createNetworkACL", &create(&list, &[])).code, 531);
+        assert_eq!(lab.fails("deleteNetworkACL", &[("id", &own)]).0, 530);
+        assert_eq!(lab.rows("listNetworkACLs", &[]).len(), 4);
+    }
+
+    #[test]
+    fn a_network_stands_for_its_list_and_gets_one_if_it_has_none() {
+        let mut lab = Lab::new();
+        let (bare, iso) = (lab.id("listNetworks", "bare"), lab.id("listNetworks", "iso"));
+        assert_eq!(lab.rows("listNetworkACLs", &[("networkid", &bare)]).len(), 0);
+        lab.run("createNetworkACL", &[("networkid", &bare), ("protocol", "tcp")]);
+        assert_eq!(lab.rows("listNetworkACLs", &[("networkid", &bare)]).len(), 1);
+        let lists = lab.column("listNetworkACLLists", &[("networkid", &bare)], "name");
+        assert!(lists[0].starts_with("VPC_vpc_Tier_bare_ACL_"), "{lists:?}");
+        let refused = lab.refused("createNetworkACL", &[("networkid", &iso), ("protocol", "tcp")]);
+        assert_eq!(refused.text, format!("Network: {iso} does not belong to VPC"));
+        assert_eq!(lab.refused("createNetworkACL", &[("protocol", "tcp")]).code, 431);
+    }
+
+    #[test]
+    fn an_update_changes_what_is_given_and_answers_under_the_root_of_create() {
+        let mut lab = Lab::new();
+        let list = custom(&mut lab);
+        let params =
+            create(&list, &[("startport", "80"), ("reason", "why"), ("cidrlist", "10.0.0.0/8")]);
+        let item = text(&lab.run("createNetworkACL", &params)["networkacl"]["id"]);
+        let update = [
+            ("id", item.as_str()),
+            ("cidrlist", "192.0.2.0/24"),
+            ("reason", " "),
+            ("traffictype", "foo"),
+        ];
+        let result = lab.run("updateNetworkACLItem", &update);
+        assert_eq!(result["networkacl"]["state"], "Add");
+        let listed = lab.rows("listNetworkACLs", &[("id", &item)]).remove(0);
+        assert_eq!(listed["state"], "Active");
+        assert_eq!(listed["cidrlist"], "192.0.2.0/24");
+        assert_eq!((&listed["reason"], &listed["startport"]), (&"why".into(), &"80".into()));
+        let response = lab.simulator.call("prod", "updateNetworkACLItem", &update, lab.now);
+        assert!(response.body.starts_with(r#"{"createnetworkaclresponse":"#), "{}", response.body);
+        let whole = [
+            ("id", item.as_str()),
+            ("partialupgrade", "false"),
+            ("protocol", "udp"),
+            ("cidrlist", "10.0.0.0/8"),
+        ];
+        lab.run("updateNetworkACLItem", &whole);
+        let listed = lab.rows("listNetworkACLs", &[("id", &item)]).remove(0);
+        assert_eq!((listed.get("startport"), listed.get("reason")), (None, None));
+        lab.run("deleteNetworkACL", &[("id", &item)]);
+        assert_eq!(lab.refused("deleteNetworkACL", &[("id", &item)]).code, 431);
+    }
+
+    #[test]
+    fn a_taken_number_fails_an_update_in_the_job() {
+        let mut lab = Lab::new();
+        let list = custom(&mut lab);
+        lab.run("createNetworkACL", &create(&list, &[]));
+        let item = text(&lab.run("createNetworkACL", &create(&list, &[]))["networkacl"]["id"]);
+        assert_eq!(lab.fails("updateNetworkACLItem", &[("id", &item), ("number", "1")]).0, 431);
+        lab.run("updateNetworkACLItem", &[("id", &item), ("number", "2")]);
     }
 }

@@ -1,6 +1,7 @@
-//! createLoadBalancerRule: everything is decided with the request, in this order: owner, openfirewall, port 53, static
-//! NAT, network, CIDRs, binding of a VPC address, private port, algorithm, state, service, public port, provider,
-//! conflicts. A failure after the binding undoes it. The job only pushes the automatic firewall rule, if there is one.
+//! createLoadBalancerRule: everything is decided with the request, in this order: owner,
+//! openfirewall, port 53, static NAT, network, CIDRs, binding of a VPC address, private port,
+//! algorithm, state, service, public port, provider, conflicts. A failure after the binding undoes
+//! it. The job only pushes the automatic firewall rule, if there is one.
 
 use serde_json::Value;
 
@@ -204,8 +205,8 @@ fn port(name: &str, number: Option<i64>) -> Result<u16, ApiError> {
         .map_err(|_| ApiError::parameter(format!("{name} is an invalid value: {number}")))
 }
 
-/// What a virtual router can not serve: other protocols, udp although networks advertise it, and the port of HAProxy's
-/// own statistics page.
+/// What a virtual router can not serve: other protocols, udp although networks advertise it, and
+/// the port of HAProxy's own statistics page.
 fn check_provider(public_port: u16, protocol: Option<&str>) -> Result<(), ApiError> {
     if let Some(protocol) = protocol
         && !PROTOCOLS.contains(&protocol)
@@ -261,7 +262,8 @@ fn store(cloud: &mut Cloud, call: &Call, draft: Draft) -> Result<Accepted, ApiEr
     })
 }
 
-/// One rule per address and public port, whatever the protocol; port forwardings count, dying rules do not.
+/// One rule per address and public port, whatever the protocol; port forwardings count, dying rules
+/// do not.
 fn conflict(cloud: &Cloud, draft: &Draft) -> Option<ApiError> {
     let port = draft.public_port;
     let network = draft.network.number();
@@ -290,8 +292,8 @@ fn conflict(cloud: &Cloud, draft: &Draft) -> Option<ApiError> {
     ))
 }
 
-/// The automatic firewall rule: tcp from everywhere. Any tcp rule on exactly this port suppresses it, whatever its
-/// sources.
+/// The automatic firewall rule: tcp from everywhere. Any tcp rule on exactly this port suppresses
+/// it, whatever its sources.
 fn open_firewall(cloud: &mut Cloud, draft: &Draft) -> Option<Key<FirewallRule>> {
     let port = Some(draft.public_port);
     let exists = cloud.firewall_rules.iter().any(|(_, rule)| {

@@ -94,9 +94,9 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         .rev()
         .filter(|(key, row)| {
             scope.covers(row.owner)
-                && params.key("id").is_none_or(|id| id == *key)
+                && params.names("id", *key)
                 && address.is_none_or(|address| row.address == address)
-                && params.key("networkid").is_none_or(|network| row.network == Some(network))
+                && params.names("networkid", row.network)
                 && tags.passes(cloud, ResourceType::FirewallRule, &row.id)
         })
         .collect();
@@ -271,8 +271,8 @@ fn icmp(
     }
 }
 
-/// Rules of one protocol conflict if their ports overlap and one CIDR is in both, compared as text. A rule with ports
-/// never conflicts with one without.
+/// Rules of one protocol conflict if their ports overlap and one CIDR is in both, compared as text.
+/// A rule with ports never conflicts with one without.
 fn check_conflict(cloud: &Cloud, new: &FirewallRule) -> Result<(), ApiError> {
     let shares = |old: &FirewallRule| old.cidrs.iter().any(|cidr| new.cidrs.contains(cidr));
     let others = cloud.firewall_rules.iter().filter(|(_, old)| {
@@ -353,7 +353,8 @@ pub(crate) fn result(cloud: &Cloud, rule: Key<FirewallRule>) -> Result<Value, Jo
     }
 }
 
-/// What update and delete check with the request: a rule of another owner is refused before there is a job.
+/// What update and delete check with the request: a rule of another owner is refused before there
+/// is a job.
 pub(crate) fn accept_existing(cloud: &mut Cloud, call: &Call) -> Result<Accepted, ApiError> {
     let key = call.params.key::<FirewallRule>("id").unwrap_or_else(|| Key::of(0));
     let Some(row) = cloud.firewall_rules.get(key) else {

@@ -88,7 +88,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
 fn json(cloud: &Cloud, job: &Job) -> Object {
     let class = match &job.command.handler {
         Handler::Job(handler) => handler.class,
-        Handler::Read(_) | Handler::Root => "",
+        Handler::Read(_) | Handler::Missing => "",
     };
     let account = cloud.accounts.get(job.account);
     let instance = job.instance.as_ref();

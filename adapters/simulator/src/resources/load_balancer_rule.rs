@@ -1,8 +1,8 @@
-//! Load-balancer rules: listed, changed in place, pushed to the router and deleted. `create_rule.rs` makes them and
-//! `member.rs` gives them members.
+//! Load-balancer rules: listed, changed in place, pushed to the router and deleted.
+//! `create_rule.rs` makes them and `member.rs` gives them members.
 //!
-//! A rule's row and what the router was last told are two things: rows change with the request, `programmed` with the
-//! end of a job that pushes. Traffic follows the second.
+//! A rule's row and what the router was last told are two things: rows change with the request,
+//! `programmed` with the end of a job that pushes. Traffic follows the second.
 
 use serde_json::Value;
 
@@ -50,7 +50,8 @@ pub(crate) struct LoadBalancerRule {
     pub(crate) programmed: Option<Programmed>,
 }
 
-/// Width of the column that holds the CIDR list: longer lists are cut silently, in the middle of a CIDR.
+/// Width of the column that holds the CIDR list: longer lists are cut silently, in the middle of a
+/// CIDR.
 const CIDR_COLUMN: usize = 255;
 /// What the API knows, compared with the letter case given.
 pub(crate) const PROTOCOLS: &[&str] = &["tcp", "udp", "tcp-proxy", "ssl"];
@@ -120,11 +121,11 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         .iter()
         .filter(|(key, row)| {
             scope.covers(row.owner)
-                && params.key("id").is_none_or(|id| id == *key)
-                && params.text("name").is_none_or(|name| is_named(cloud, row, name))
-                && params.key("publicipid").is_none_or(|address| row.address == address)
-                && params.key("networkid").is_none_or(|network| row.network == network)
-                && params.key::<()>("zoneid").is_none_or(|zone| zone.number() == 1)
+                && params.names("id", *key)
+                && params.agrees("name", |name| is_named(cloud, row, name))
+                && params.names("publicipid", row.address)
+                && params.names("networkid", row.network)
+                && params.is_in_zone()
                 && keyword_matches(
                     call,
                     &[&row.name, row.description.as_deref().unwrap_or_default()],
@@ -201,7 +202,8 @@ pub(crate) fn changeable<'a>(
     }
 }
 
-/// updateLoadBalancerRule. Everything is checked before anything is stored.
+/// updateLoadBalancerRule. Everything is checked before anything is stored. An update of nothing
+/// pushes, and then fails.
 pub(crate) fn start_update(
     cloud: &mut Cloud,
     call: &Call,
@@ -214,23 +216,14 @@ pub(crate) fn start_update(
     let algorithm = params.text("algorithm").map(str::to_owned);
     let protocol = params.text("protocol").map(str::to_owned);
     let cidrs = params.list("cidrlist").filter(|_| cloud.version.has(Feature::RuleCidrListUpdate));
-    if name.is_none()
-        && description.is_none()
-        && algorithm.is_none()
-        && protocol.is_none()
-        && cidrs.is_none()
-    {
-        return Err(JobFailure::internal(format!(
-            "Failed to update load balancer rule: {}",
-            row.text(key)
-        )));
-    }
     check_protocol(cloud, key, row, protocol.as_deref())?;
     if let Some(cidrs) = &cidrs
         && !cidrs.iter().all(|cidr| is_ipv4_cidr(cidr))
     {
         return Err(JobFailure::invalid(format!("Invalid CIDR list: {}", cidrs.join(","))));
     }
+    let nothing = [&name, &description, &algorithm, &protocol].iter().all(|given| given.is_none())
+        && cidrs.is_none();
     let pushed = is_pushed(cloud, row, algorithm.as_deref(), protocol.as_deref(), cidrs.as_deref());
     // A rule created without protocol trips over a null pointer after the push.
     let broken = cloud.version.has(Feature::UpdatePushesMostly)
@@ -251,10 +244,12 @@ pub(crate) fn start_update(
     let row = row.clone();
     let shown = json(cloud, &row).maybe("cidrlist", full_cidrs);
     let result: Value = Object::new().with("loadbalancer", shown).into();
-    if !pushed {
+    if !pushed && !nothing {
         return Ok(Work::Done(result));
     }
-    let outcome = if broken {
+    let outcome = if nothing {
+        Err(JobFailure::internal(format!("Failed to update load balancer rule: {}", row.text(key))))
+    } else if broken {
         Err(JobFailure::internal(
             "Cannot invoke \"String.equals(Object)\" because the return value of \"com.cloud.network.dao.LoadBalancerVO.getLbProtocol()\" is null",
         ))
@@ -292,7 +287,8 @@ fn check_protocol(
     Ok(())
 }
 
-/// Up to 4.21 only another algorithm is pushed. Later an algorithm or protocol left out counts as another one.
+/// Up to 4.21 only another algorithm is pushed. Later an algorithm or protocol left out counts as
+/// another one.
 fn is_pushed(
     cloud: &Cloud,
     row: &LoadBalancerRule,
@@ -317,8 +313,8 @@ pub(crate) fn has_router(cloud: &Cloud, network: Key<Network>) -> bool {
     cloud.networks.get(network).is_some_and(|network| network.implemented)
 }
 
-/// Tells the router what the row says now, drops mappings that were revoked, and settles the state. Without a router
-/// everything succeeds and nothing is programmed.
+/// Tells the router what the row says now, drops mappings that were revoked, and settles the state.
+/// Without a router everything succeeds and nothing is programmed.
 pub(crate) fn push(cloud: &mut Cloud, key: Key<LoadBalancerRule>) {
     let Some(mut row) = cloud.rules.get(key).cloned() else {
         return;
@@ -338,7 +334,8 @@ pub(crate) fn push(cloud: &mut Cloud, key: Key<LoadBalancerRule>) {
     }
 }
 
-/// deleteLoadBalancerRule: the rule and its automatic firewall rule are dying until the push is done.
+/// deleteLoadBalancerRule: the rule and its automatic firewall rule are dying until the push is
+/// done.
 pub(crate) fn start_delete(
     cloud: &mut Cloud,
     call: &Call,

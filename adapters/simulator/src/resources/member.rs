@@ -1,7 +1,8 @@
 //! Members of load-balancer rules: VMs with the address at which the router finds them.
 //!
-//! An assign maps its VMs when the job starts, so they are listed while it runs; the router learns of them at its end. A
-//! removal marks them when it starts, and they stay listed until its end. Either happens as a whole or not at all.
+//! An assign maps its VMs when the job starts, so they are listed while it runs; the router learns
+//! of them at its end. A removal marks them when it starts, and they stay listed until its end.
+//! Either happens as a whole or not at all.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +39,8 @@ pub(crate) const LIST_PARAMS: &[Param] = &[
     may("lbvmips", Kind::Flag),
 ];
 
-/// listLoadBalancerRuleInstances. Page parameters are ignored; destroyed VMs are hidden although mapped.
+/// listLoadBalancerRuleInstances. Page parameters are ignored; destroyed VMs are hidden although
+/// mapped.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let params = &call.params;
     let row = params.key::<LoadBalancerRule>("id").and_then(|key| cloud.rules.get(key));
@@ -95,7 +97,10 @@ pub(crate) fn start_assign(
     call: &Call,
     _: &Accepted,
 ) -> Result<Work, JobFailure> {
-    let (key, row) = changeable(cloud, call)?;
+    let (key, row) = changeable(cloud, call).map_err(|failure| {
+        // Only a rule that is gone keeps its own code and text.
+        if failure.code == 431 { failure } else { assign_failure(cloud, &failure.text) }
+    })?;
     let added = wanted(cloud, call)
         .and_then(|wanted| {
             wanted
@@ -182,8 +187,8 @@ fn check_vm(
     Ok(Mapping { vm: key, address, revoked: false })
 }
 
-/// removeFromLoadBalancerRule. By VM all its addresses go, and unmapped VMs are no error; by address an unmapped pair is
-/// one, and leaves the rule in state Add.
+/// removeFromLoadBalancerRule. By VM all its addresses go, and unmapped VMs are no error; by
+/// address an unmapped pair is one, and leaves the rule in state Add.
 pub(crate) fn start_remove(
     cloud: &mut Cloud,
     call: &Call,

@@ -89,12 +89,12 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         .rev()
         .filter(|(key, row)| {
             scope.covers(row.owner)
-                && params.key("id").is_none_or(|id| id == *key)
-                && params.key::<()>("zoneid").is_none_or(|zone| zone.number() == 1)
-                && params.key("vpcid").is_none_or(|vpc| row.vpc() == Some(vpc))
-                && params.flag("forvpc").is_none_or(|wanted| wanted == row.tier.is_some())
+                && params.names("id", *key)
+                && params.is_in_zone()
+                && params.names("vpcid", row.vpc())
+                && params.says("forvpc", row.tier.is_some())
                 && params.flag("restartrequired") != Some(true)
-                && params.text("type").is_none_or(|kind| equal("isolated", kind))
+                && params.agrees("type", |kind| equal("isolated", kind))
                 && name.is_none_or(|name| equal(&row.name, name))
                 && services.iter().all(|service| row.offers(service))
                 && keyword_matches(call, &[&row.name])
@@ -166,4 +166,66 @@ fn constants(row: &Network) -> Object {
         .with("specifyvlan", false)
         .with("strechedl2subnet", false)
         .with("supportsvmautoscaling", row.offers("Lb"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Lab, text};
+
+    #[test]
+    fn tiers_have_a_vpc_and_a_list_and_isolated_networks_an_egress_policy() {
+        let mut lab = Lab::new();
+        let tier = lab.rows("listNetworks", &[("name", "tier")]).remove(0);
+        assert_eq!((&tier["vpcname"], &tier["aclname"]), (&"vpc".into(), &"custom".into()));
+        assert_eq!(tier.get("egressdefaultpolicy"), None);
+        assert_eq!(tier["gateway"], "10.2.1.1");
+        let iso = lab.rows("listNetworks", &[("name", "iso")]).remove(0);
+        assert_eq!(iso["egressdefaultpolicy"], false);
+        assert_eq!((iso.get("vpcid"), iso.get("aclid")), (None, None));
+        let bare = lab.rows("listNetworks", &[("name", "bare")]).remove(0);
+        assert_eq!(bare.get("aclid"), None);
+        let shop = lab.rows("listNetworks", &[("projectid", "-1")]).remove(0);
+        assert_eq!((&shop["project"], shop.get("account")), (&"web".into(), None));
+    }
+
+    #[test]
+    fn services_filter_together_and_name_from_4_22_on() {
+        let mut lab = Lab::new();
+        assert_eq!(
+            lab.column("listNetworks", &[("supportedservices", "Lb,Firewall")], "name"),
+            ["idle", "iso"]
+        );
+        assert_eq!(
+            lab.column("listNetworks", &[("supportedservices", "Lb,NetworkACL")], "name"),
+            ["bare", "allow", "tier"]
+        );
+        assert_eq!(Lab::on("4.21.0").rows("listNetworks", &[("name", "iso")]).len(), 6);
+    }
+
+    #[test]
+    fn udp_is_advertised_although_refused_and_ssl_from_4_22_on() {
+        let protocols = |release: &str| {
+            let mut lab = Lab::on(release);
+            let network = lab.rows("listNetworks", &[("keyword", "iso")]).remove(0);
+            let services = network["service"].as_array().unwrap().clone();
+            let lb = services.iter().find(|service| service["name"] == "Lb").unwrap();
+            let capabilities = lb["capability"].as_array().unwrap();
+            let found =
+                capabilities.iter().find(|capability| capability["name"] == "SupportedProtocols");
+            text(&found.unwrap()["value"])
+        };
+        assert_eq!(protocols("4.22.0"), "tcp, udp, tcp-proxy, ssl");
+        assert_eq!(protocols("4.21.0"), "tcp, udp, tcp-proxy");
+    }
+
+    #[test]
+    fn a_vpc_shows_its_tiers_and_matches_by_substring() {
+        let mut lab = Lab::new();
+        let vpc = lab.rows("listVPCs", &[("name", "p")]).remove(0);
+        assert_eq!(vpc["network"].as_array().unwrap().len(), 4);
+        assert_eq!(vpc["vpcofferingconservemode"], false);
+        let filtered = [("supportedservices", "Firewall")];
+        assert_eq!(lab.rows("listVPCs", &filtered).len(), 0);
+        assert_eq!(Lab::with_vpc_firewall().rows("listVPCs", &filtered).len(), 1);
+    }
 }

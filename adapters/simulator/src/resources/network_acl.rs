@@ -1,4 +1,5 @@
-//! Network ACL lists and their items: what they are and how they are listed. `change_acl.rs` changes them.
+//! Network ACL lists and their items: what they are and how they are listed. `change_acl.rs`
+//! changes them.
 
 use serde_json::Value;
 
@@ -129,10 +130,10 @@ pub(crate) fn list_lists(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> 
         .rev()
         .filter(|(key, row)| {
             is_seen(cloud, &scope, row)
-                && params.key("id").is_none_or(|id| id == *key)
+                && params.names("id", *key)
                 && of_network.is_none_or(|list| list == Some(*key))
                 && vpc.is_none_or(|vpc| row.vpc.is_none_or(|own| own == vpc))
-                && params.text("name").is_none_or(|name| equal(&row.name, name))
+                && params.agrees("name", |name| equal(&row.name, name))
                 && keyword_matches(call, &[&row.name, &row.description])
         })
         .collect();
@@ -148,7 +149,8 @@ pub(crate) fn list_lists(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> 
     })
 }
 
-/// listNetworkACLs, newest first; without a list or network, the items of the default lists are among them.
+/// listNetworkACLs, newest first; without a list or network, the items of the default lists are
+/// among them.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let params = &call.params;
     let scope = Scope::of(cloud, call);
@@ -160,12 +162,12 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         .rev()
         .filter(|(key, row)| {
             cloud.acl_lists.get(row.list).is_some_and(|list| is_seen(cloud, &scope, list))
-                && params.key("id").is_none_or(|id| id == *key)
-                && params.key("aclid").is_none_or(|list| row.list == list)
+                && params.names("id", *key)
+                && params.names("aclid", row.list)
                 && of_network.is_none_or(|list| list == Some(row.list))
-                && params.text("traffictype").is_none_or(|kind| equal(traffic_type(row), kind))
-                && params.text("protocol").is_none_or(|protocol| equal(&row.protocol, protocol))
-                && params.text("action").is_none_or(|action| equal(action_name(row), action))
+                && params.agrees("traffictype", |kind| equal(traffic_type(row), kind))
+                && params.agrees("protocol", |protocol| equal(&row.protocol, protocol))
+                && params.agrees("action", |action| equal(action_name(row), action))
                 && matches_keyword(cloud, call, row)
                 && tags.passes(cloud, ResourceType::NetworkAcl, &row.id)
         })

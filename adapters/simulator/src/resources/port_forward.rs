@@ -1,9 +1,11 @@
-//! Port-forwarding rules: records only. They keep ports of an address taken; no command makes or lists them.
+//! Port-forwarding rules: records only. They keep ports of an address taken; no command makes or
+//! lists them.
 
 use crate::resources::public_ip::PublicIp;
 use crate::table::{Key, Row};
 
-/// A port-forwarding rule. It conflicts with load-balancer rules on its public ports, whatever its protocol.
+/// A port-forwarding rule. It conflicts with load-balancer rules on its public ports, whatever its
+/// protocol.
 #[derive(Debug, Clone)]
 pub(crate) struct PortForward {
     pub(crate) id: String,

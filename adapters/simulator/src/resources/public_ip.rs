@@ -1,5 +1,6 @@
-//! Public IP addresses: acquired for a network or a VPC, bound to a tier by their first rule, released with everything
-//! that is on them. A row exists for every address of the range, and keeps its UUID over all its owners.
+//! Public IP addresses: acquired for a network or a VPC, bound to a tier by their first rule,
+//! released with everything that is on them. A row exists for every address of the range, and keeps
+//! its UUID over all its owners.
 
 use std::net::Ipv4Addr;
 
@@ -104,17 +105,13 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
                     .as_ref()
                     .is_none_or(|states| states.iter().any(|state| state == row.state.text()))
                 && params.flag("forvirtualnetwork") != Some(false)
-                && params.key("id").is_none_or(|id| id == *key)
-                && params.text("ipaddress").is_none_or(|text| row.address.to_string() == text)
-                && params.key::<()>("zoneid").is_none_or(|zone| zone.number() == 1)
-                && params.key("vpcid").is_none_or(|vpc| row.vpc == Some(vpc))
-                && params
-                    .key("associatednetworkid")
-                    .is_none_or(|network| row.network == Some(network))
-                && params.flag("issourcenat").is_none_or(|wanted| wanted == row.source_nat)
-                && params
-                    .flag("isstaticnat")
-                    .is_none_or(|wanted| wanted == row.static_nat.is_some())
+                && params.names("id", *key)
+                && params.agrees("ipaddress", |text| row.address.to_string() == text)
+                && params.is_in_zone()
+                && params.names("vpcid", row.vpc)
+                && params.names("associatednetworkid", row.network)
+                && params.says("issourcenat", row.source_nat)
+                && params.says("isstaticnat", row.static_nat.is_some())
                 && (params.flag("forloadbalancing") != Some(true)
                     || cloud.rules.iter().any(|(_, rule)| rule.address == *key))
                 && matches_keyword(params, row)
@@ -196,8 +193,8 @@ pub(crate) fn has_rules(cloud: &Cloud, address: Key<PublicIp>) -> bool {
         || cloud.port_forwards.iter().any(|(_, rule)| rule.address == address)
 }
 
-/// Unbinds a VPC address from its tier when nothing is left on it. Called after load-balancer rules only: the end of a
-/// firewall rule does not unbind.
+/// Unbinds a VPC address from its tier when nothing is left on it. Called after load-balancer rules
+/// only: the end of a firewall rule does not unbind.
 pub(crate) fn unbind_if_idle(cloud: &mut Cloud, address: Key<PublicIp>) {
     if has_rules(cloud, address) {
         return;
@@ -289,7 +286,8 @@ fn check_limit(cloud: &Cloud, owner: Owner) -> Result<(), ApiError> {
     ))
 }
 
-/// The address asked for if it is free, else the lowest free one. The error does not tell what was wrong.
+/// The address asked for if it is free, else the lowest free one. The error does not tell what was
+/// wrong.
 fn pick(cloud: &Cloud, asked: Option<&str>) -> Result<Key<PublicIp>, ApiError> {
     cloud
         .addresses
@@ -301,7 +299,8 @@ fn pick(cloud: &Cloud, asked: Option<&str>) -> Result<Key<PublicIp>, ApiError> {
         .ok_or_else(|| ApiError::new(533, 9999, "Insufficient address capacity"))
 }
 
-/// The first address of a network or VPC becomes its source-NAT address. A tier never gets one of its own.
+/// The first address of a network or VPC becomes its source-NAT address. A tier never gets one of
+/// its own.
 fn has_source_nat(cloud: &Cloud, target: &Target) -> bool {
     let tier = target
         .network

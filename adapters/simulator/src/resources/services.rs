@@ -1,4 +1,5 @@
-//! The services of networks and VPCs with their providers and capabilities, as virtual routers offer them.
+//! The services of networks and VPCs with their providers and capabilities, as virtual routers
+//! offer them.
 
 use serde_json::{Value, json};
 

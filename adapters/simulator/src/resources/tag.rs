@@ -131,7 +131,8 @@ pub(crate) fn add(
     });
 }
 
-/// Removes all tags of an object. Not called for load-balancer rules, whose tags CloudStack leaves behind.
+/// Removes all tags of an object. Not called for load-balancer rules, whose tags CloudStack leaves
+/// behind.
 pub(crate) fn forget(cloud: &mut Cloud, kind: ResourceType, id: &str) {
     let gone: Vec<Key<Tag>> = cloud
         .tags
@@ -172,10 +173,10 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         .map(|(_, tag)| tag)
         .filter(|tag| {
             scope.covers(tag.owner)
-                && params.text("resourcetype").is_none_or(|kind| equal(tag.kind.name(), kind))
-                && params.text("resourceid").is_none_or(|id| equal(&tag.resource, id))
-                && params.text("key").is_none_or(|key| equal(&tag.key, key))
-                && params.text("value").is_none_or(|value| equal(&tag.value, value))
+                && params.agrees("resourcetype", |kind| equal(tag.kind.name(), kind))
+                && params.agrees("resourceid", |id| equal(&tag.resource, id))
+                && params.agrees("key", |key| equal(&tag.key, key))
+                && params.agrees("value", |value| equal(&tag.value, value))
                 && params.text("customer").is_none()
         })
         .collect();
@@ -316,5 +317,107 @@ fn owner_of(cloud: &Cloud, kind: ResourceType, id: &str) -> Option<(String, Opti
             Some(found(&row.id, row.owner))
         }
         ResourceType::Zone => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Lab;
+
+    fn tag<'a>(
+        kind: &'a str,
+        id: &'a str,
+        key: &'a str,
+        value: &'a str,
+    ) -> Vec<(&'a str, &'a str)> {
+        vec![
+            ("resourcetype", kind),
+            ("resourceids", id),
+            ("tags[0].key", key),
+            ("tags[0].value", value),
+        ]
+    }
+
+    #[test]
+    fn tags_show_on_their_object_and_in_the_list() {
+        let mut lab = Lab::new();
+        let rule = lab.rule("80", &[]);
+        lab.run("createTags", &tag("loadbalancer", &rule, "a", "b"));
+        assert_eq!(lab.listed_rule(&rule)["tags"], serde_json::json!([{"key": "a", "value": "b"}]));
+        let listed = lab.rows("listTags", &[("resourcetype", "LOADBALANCER")]).remove(0);
+        assert_eq!(listed["resourcetype"], "LoadBalancer");
+        assert_eq!((&listed["resourceid"], &listed["account"]), (&rule.into(), &"prod".into()));
+        assert_eq!(lab.rows("listTags", &[("key", "x")]).len(), 0);
+        let long = "x".repeat(300);
+        let vm = lab.id("listVirtualMachines", "node-1");
+        lab.run("createTags", &tag("UserVm", &vm, "long", &long));
+        assert_eq!(lab.column("listTags", &[("key", "long")], "value")[0].len(), 255);
+    }
+
+    #[test]
+    fn everything_is_checked_inside_the_job() {
+        let mut lab = Lab::new();
+        let rule = lab.rule("80", &[]);
+        lab.run("createTags", &tag("LoadBalancer", &rule, "k", "v"));
+        let nobody = "11111111-2222-3333-4444-555555555555";
+        for (kind, id, value, code, cause) in [
+            (
+                "LoadBalancer",
+                rule.as_str(),
+                "v",
+                530,
+                format!("tag K already on LoadBalancer with id {rule}"),
+            ),
+            (
+                "LoadBalancer",
+                rule.as_str(),
+                "",
+                431,
+                "Value for the key K is either null or empty".to_owned(),
+            ),
+            ("Bogus", rule.as_str(), "v", 431, "Invalid resource type Bogus".to_owned()),
+            (
+                "Zone",
+                rule.as_str(),
+                "v",
+                431,
+                "The resource type Zone doesn't support resource tags".to_owned(),
+            ),
+            (
+                "LoadBalancer",
+                nobody,
+                "v",
+                431,
+                format!("Unable to find resource by uuid {nobody} and type LoadBalancer"),
+            ),
+        ] {
+            assert_eq!(lab.fails("createTags", &tag(kind, id, "K", value)), (code, cause));
+        }
+        assert_eq!(
+            lab.by("other").fails("createTags", &tag("LoadBalancer", &rule, "x", "y")).0,
+            530
+        );
+        assert_eq!(
+            lab.refused("createTags", &[("resourcetype", "LoadBalancer"), ("resourceids", &rule)])
+                .code,
+            431
+        );
+    }
+
+    #[test]
+    fn deleting_matches_in_any_case_and_nothing_matched_is_a_failure() {
+        let mut lab = Lab::new();
+        let rule = lab.rule("80", &[]);
+        for key in ["a", "b", "c"] {
+            lab.run("createTags", &tag("LoadBalancer", &rule, key, "v"));
+        }
+        let object = [("resourcetype", "LoadBalancer"), ("resourceids", rule.as_str())];
+        let mut delete = object.to_vec();
+        delete.push(("tags[0].key", "A"));
+        lab.run("deleteTags", &delete);
+        assert_eq!(lab.fails("deleteTags", &delete), (530, "Failed to delete tags".to_owned()));
+        assert_eq!(lab.rows("listTags", &[]).len(), 2);
+        lab.run("deleteTags", &object);
+        assert_eq!(lab.rows("listTags", &[]).len(), 0);
     }
 }

@@ -1,4 +1,5 @@
-//! Virtual machines and their NICs. Their life is changed from outside (`edits.rs`); here they are only listed.
+//! Virtual machines and their NICs. Their life is changed from outside (`edits.rs`); here they are
+//! only listed.
 
 use serde_json::{Value, json};
 
@@ -106,7 +107,7 @@ pub(crate) const LIST_PARAMS: &[Param] = &[
     may("vpcid", Kind::Id(Entity::Vpc)),
 ];
 
-/// listVirtualMachines, oldest first.
+/// listVirtualMachines, oldest first. Users never see destroyed machines.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let params = &call.params;
     if params.text("id").is_some() && params.text("ids").is_some() {
@@ -117,17 +118,17 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let tags = TagFilter::read(params)?;
     // An empty list of ids is no filter.
     let ids = params.keys("ids").filter(|_| params.text("ids") != Some(""));
-    let rows: Vec<_> = cloud
+    let mut rows: Vec<_> = cloud
         .vms
         .iter()
         .filter(|(key, row)| {
             row.is_visible()
                 && scope.covers(row.owner)
-                && params.key("id").is_none_or(|id| id == *key)
+                && params.names("id", *key)
                 && ids.as_ref().is_none_or(|ids| ids.contains(key))
-                && params.key::<()>("zoneid").is_none_or(|zone| zone.number() == 1)
-                && params.text("name").is_none_or(|name| is_named(cloud, row, name))
-                && params.text("state").is_none_or(|state| has_state(row, state))
+                && params.is_in_zone()
+                && params.agrees("name", |name| is_named(cloud, row, name))
+                && params.agrees("state", |state| has_state(row, state))
                 && params.key("networkid").is_none_or(|network| row.nic_in(network).is_some())
                 && params.key("vpcid").is_none_or(|vpc| {
                     row.nics.iter().any(|nic| {
@@ -138,12 +139,14 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
                 && tags.passes(cloud, ResourceType::UserVm, &row.id)
         })
         .collect();
+    // Asked for both, CloudStack shows machines of projects before the caller's own.
+    rows.sort_by_key(|(_, row)| matches!(row.owner, Owner::Account(_)));
     answer(cloud, call, "virtualmachine", rows, |(_, row)| json(cloud, row, &details))
 }
 
 fn is_named(cloud: &Cloud, row: &VirtualMachine, name: &str) -> bool {
     if cloud.version.has(Feature::RuleAndVmNamesMatchExactly) {
-        equal(&row.name, name) || name.is_empty() && row.name.is_empty()
+        equal(&row.name, name)
     } else {
         contains(&row.name, name)
     }
@@ -173,7 +176,6 @@ const KNOWN_DETAILS: &[&str] = &[
 
 /// Fields that appear only with a detail.
 const DETAIL_FIELDS: &[(&str, &[&str])] = &[
-    ("nics", &["ipaddress"]),
     ("iso", &["isos", "isomaxcount"]),
     ("volume", &["rootdeviceid", "rootdevicetype"]),
     ("servoff", &["serviceofferingid", "serviceofferingname", "cpunumber", "cpuspeed", "memory"]),
@@ -232,7 +234,8 @@ impl Details {
 
 pub(crate) fn json(cloud: &Cloud, row: &VirtualMachine, details: &Details) -> Value {
     let creator = row.creator.and_then(|key| cloud.accounts.get(key));
-    let lowest = row.nics.first().map(|nic| nic.address.as_str());
+    let nics = shown_nics(cloud, row, details);
+    let lowest = nics.first().map(|(_, nic)| nic.address.as_str());
     let mut object = Object::new()
         .with("id", row.id.as_str())
         .with("name", row.name.as_str())
@@ -260,7 +263,7 @@ pub(crate) fn json(cloud: &Cloud, row: &VirtualMachine, details: &Details) -> Va
         .with("rootdeviceid", 0)
         .with("rootdevicetype", "ROOT")
         .with("securitygroup", json!([]))
-        .with("nic", nics_json(cloud, row, details))
+        .with("nic", nics_json(cloud, &nics))
         .maybe("ipaddress", lowest)
         .with("tags", full_tags(cloud, ResourceType::UserVm, &row.id))
         .merge(cloud.zone_fields())
@@ -274,16 +277,24 @@ pub(crate) fn json(cloud: &Cloud, row: &VirtualMachine, details: &Details) -> Va
     object.into()
 }
 
-/// CloudStack reads one row per NIC and tag and forgets the details after the first row: with several rows, NICs of
-/// the later ones show although nobody asked for NICs.
-fn nics_json(cloud: &Cloud, row: &VirtualMachine, details: &Details) -> Value {
+/// The NICs of an answer by device. CloudStack reads one row per NIC and tag and forgets the
+/// details after the first row: with several rows, NICs of the later ones show although nobody
+/// asked for NICs.
+fn shown_nics<'a>(
+    cloud: &Cloud,
+    row: &'a VirtualMachine,
+    details: &Details,
+) -> Vec<(usize, &'a Nic)> {
     let several_tags = tags_of(cloud, ResourceType::UserVm, &row.id).count() > 1;
     row.nics
         .iter()
         .enumerate()
         .filter(|(device, _)| details.show("nics") || several_tags || *device > 0)
-        .map(|(device, nic)| nic_json(cloud, nic, device))
         .collect()
+}
+
+fn nics_json(cloud: &Cloud, nics: &[(usize, &Nic)]) -> Value {
+    nics.iter().map(|(device, nic)| nic_json(cloud, nic, *device)).collect()
 }
 
 fn nic_json(cloud: &Cloud, nic: &Nic, device: usize) -> Value {
@@ -313,4 +324,65 @@ fn nic_json(cloud: &Cloud, nic: &Nic, device: usize) -> Value {
         .maybe("vpcname", vpc.map(|vpc| vpc.name.as_str()))
         .merge_extra(&nic.extra)
         .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Lab;
+
+    #[test]
+    fn names_match_exactly_but_for_case_and_keywords_do_not() {
+        let mut lab = Lab::new();
+        assert_eq!(lab.column("listVirtualMachines", &[("name", "NODE-1")], "name"), ["node-1"]);
+        assert_eq!(
+            lab.column("listVirtualMachines", &[("keyword", "node_1")], "name"),
+            ["node-1", "tnode-1"]
+        );
+        let mut old = Lab::on("4.16.0");
+        assert_eq!(old.rows("listVirtualMachines", &[("name", "ode-1")]).len(), 2);
+        assert_eq!(lab.rows("listVirtualMachines", &[("state", "bogus")]).len(), 0);
+        assert_eq!(lab.rows("listVirtualMachines", &[("state", "Running")]).len(), 3);
+    }
+
+    #[test]
+    fn details_decide_which_parts_are_shown() {
+        let mut lab = Lab::new();
+        let mut vm = |details: &str| {
+            lab.rows("listVirtualMachines", &[("name", "node-1"), ("details", details)]).remove(0)
+        };
+        let all = vm("");
+        assert_eq!((&all["memory"], &all["ipaddress"]), (&1024.into(), &"10.1.1.11".into()));
+        let small = vm("min");
+        assert_eq!((small.get("memory"), small.get("ipaddress")), (None, None));
+        assert_eq!(small["nic"], serde_json::json!([]));
+        let nics = vm("min,nics");
+        assert_eq!(nics["nic"][0]["deviceid"], "0");
+        assert_eq!(nics["nic"][0]["isdefault"], true);
+        let refused = lab.refused("listVirtualMachines", &[("details", "bogus")]);
+        assert!(refused.text.starts_with("The details parameter contains a non permitted value."));
+    }
+
+    #[test]
+    fn ids_leave_out_what_is_hidden_and_empty_ids_filter_nothing() {
+        let mut lab = Lab::new();
+        let one = lab.id("listVirtualMachines", "node-1");
+        let stranger = lab.id("listVirtualMachines", "stranger");
+        let both = format!("{stranger},{}", one.to_uppercase());
+        assert_eq!(lab.column("listVirtualMachines", &[("ids", &both)], "name"), ["node-1"]);
+        assert_eq!(lab.rows("listVirtualMachines", &[("ids", "")]).len(), 3);
+        assert_eq!(lab.rows("listVirtualMachines", &[("id", &stranger)]).len(), 0);
+        let refused = lab.refused("listVirtualMachines", &[("id", &one), ("ids", &one)]);
+        assert_eq!(refused.text, "Specify either id or ids but not both parameters");
+    }
+
+    #[test]
+    fn networks_and_vpcs_filter_by_interface() {
+        let mut lab = Lab::new();
+        let (iso, vpc) = (lab.id("listNetworks", "iso"), lab.id("listVPCs", "vpc"));
+        assert_eq!(
+            lab.column("listVirtualMachines", &[("networkid", &iso)], "name"),
+            ["node-1", "node-2"]
+        );
+        assert_eq!(lab.column("listVirtualMachines", &[("vpcid", &vpc)], "name"), ["tnode-1"]);
+    }
 }

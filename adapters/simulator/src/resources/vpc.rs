@@ -63,12 +63,12 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         .rev()
         .filter(|(key, row)| {
             scope.covers(row.owner)
-                && params.key("id").is_none_or(|id| id == *key)
-                && params.key::<()>("zoneid").is_none_or(|zone| zone.number() == 1)
-                && params.text("name").is_none_or(|name| contains(&row.name, name))
-                && params.text("displaytext").is_none_or(|text| contains(&row.display_text, text))
-                && params.text("cidr").is_none_or(|cidr| row.cidr == cidr)
-                && params.text("state").is_none_or(|state| equal("Enabled", state))
+                && params.names("id", *key)
+                && params.is_in_zone()
+                && params.agrees("name", |name| contains(&row.name, name))
+                && params.agrees("displaytext", |text| contains(&row.display_text, text))
+                && params.agrees("cidr", |cidr| row.cidr == cidr)
+                && params.agrees("state", |state| equal("Enabled", state))
                 && services.iter().all(|service| row.services.contains(service))
                 && keyword_matches(call, &[&row.name, &row.display_text])
                 && tags.passes(cloud, ResourceType::Vpc, &row.id)
@@ -81,7 +81,6 @@ fn json(cloud: &Cloud, key: Key<Vpc>, row: &Vpc) -> Value {
     let tiers: Vec<Value> = cloud
         .networks
         .iter()
-        .rev()
         .filter(|(_, network)| network.vpc() == Some(key))
         .map(|(_, network)| network::json(cloud, network))
         .collect();

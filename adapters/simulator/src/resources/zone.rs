@@ -26,7 +26,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let tags = TagFilter::read(&call.params)?;
     let shown = id
         && named.is_none_or(|name| equal(&zone.name, name))
-        && call.params.text("networktype").is_none_or(|kind| equal("Advanced", kind))
+        && call.params.agrees("networktype", |kind| equal("Advanced", kind))
         && (!by_keyword || keyword_matches(call, &[&zone.name]))
         && tags.passes(cloud, ResourceType::Zone, &zone.id);
     let rows = if shown { vec![zone] } else { Vec::new() };

@@ -1,9 +1,12 @@
-//! `world.yaml`: what the simulated CloudStack holds at first, written by hand. Objects refer to each other by name, or
-//! by id where the file fixes one; every id may be left out and then comes from the seed.
+//! `world.yaml`: what the simulated CloudStack holds at first, written by hand. Objects refer to
+//! each other by name, or by id where the file fixes one; every id may be left out and then comes
+//! from the seed.
 //!
-//! The same file starts the demo, the tests and the replay of recordings. Its JSON schema is `deploy/world.schema.json`.
+//! The same file starts the demo, the tests and the replay of recordings. Its JSON schema is
+//! `deploy/world.schema.json`.
 
 pub(crate) mod build;
+mod machines;
 mod objects;
 
 use std::collections::BTreeMap;
@@ -14,10 +17,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
+pub use self::machines::{Nic, ServiceOffering, VirtualMachine, VmState};
 pub use self::objects::{
     Account, AclAction, AclItem, AclList, Address, Domain, FirewallRule, JobDurations, Limits,
-    Network, NetworkOffering, NetworkState, Nic, PortForward, Project, Range, Role, Rule,
-    ServiceOffering, TrafficType, VirtualMachine, VmState, Vpc, VpcServices, Zone,
+    Network, NetworkOffering, NetworkState, PortForward, Project, Range, Role, Rule, TrafficType,
+    Vpc, VpcServices, Zone,
 };
 use crate::versions::NotAVersion;
 
@@ -158,7 +162,8 @@ impl World {
         Self::parse(&text)
     }
 
-    /// Reads the text of a file. Whether names lead somewhere is found out when a simulator is made of it.
+    /// Reads the text of a file. Whether names lead somewhere is found out when a simulator is made
+    /// of it.
     ///
     /// # Errors
     /// If it is no YAML, has unknown fields or lacks some, or is of another version of the format.
@@ -171,8 +176,8 @@ impl World {
         }
     }
 
-    /// The cloud-config for the first account of the role User, as the controller reads it. It names a project if all
-    /// that the account can see is in one.
+    /// The cloud-config for the first account of the role User, as the controller reads it. It
+    /// names a project if all that the account can see is in one.
     ///
     /// Empty keys and no account at all give a file that a controller refuses, as it should.
     pub fn cloud_config(&self, api_url: &str) -> String {
@@ -195,7 +200,8 @@ impl World {
         format!("[Global]\n{}", lines.concat())
     }
 
-    /// The id of the project in which an account has its virtual machines, if it has none of its own.
+    /// The id of the project in which an account has its virtual machines, if it has none of its
+    /// own.
     fn only_project(&self, account: &Account) -> Option<String> {
         let owns = |name: &str| self.virtual_machines.iter().any(|vm| vm.owner == name);
         if owns(&account.name) {
@@ -219,5 +225,92 @@ mod defaults {
 
     pub(super) fn page_limit() -> usize {
         500
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulator::Simulator;
+
+    const SCHEMA: &str = "../../deploy/world.schema.json";
+    const DEMO: &str = "../../fixtures/demo/world.yaml";
+
+    fn error(text: &str) -> String {
+        let text = format!("version: 1\nrelease: 4.22.0.0\nzone: {{name: z}}\n{text}");
+        let world = match World::parse(&text) {
+            Ok(world) => world,
+            Err(error) => return format!("{error}: {:?}", std::error::Error::source(&error)),
+        };
+        Simulator::new(&world).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_schema_is_that_of_the_types() {
+        let schema = serde_json::to_string_pretty(&schemars::schema_for!(World)).unwrap() + "\n";
+        if std::env::var_os("UPDATE_SCHEMA").is_some() {
+            std::fs::write(SCHEMA, &schema).unwrap();
+        }
+        let stored = std::fs::read_to_string(SCHEMA).unwrap();
+        assert!(stored == schema, "run this test with UPDATE_SCHEMA=1 and commit {SCHEMA}");
+    }
+
+    #[test]
+    fn the_demo_validates_and_starts() {
+        let text = std::fs::read_to_string(DEMO).unwrap();
+        let schema: Value =
+            serde_json::from_str(&std::fs::read_to_string(SCHEMA).unwrap()).unwrap();
+        let instance: Value = serde_saphyr::from_str(&text).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let errors: Vec<String> =
+            validator.iter_errors(&instance).map(|error| error.to_string()).collect();
+        assert_eq!(errors, [""; 0]);
+        let world = World::load(Path::new(DEMO)).unwrap();
+        Simulator::new(&world).unwrap();
+        assert_eq!(
+            world.cloud_config("http://localhost:8080/client/api"),
+            "[Global]\napi-url = http://localhost:8080/client/api\napi-key = demo-api-key\n\
+             secret-key = demo-secret-key\nzone = zone-1\ncluster-id = demo\n"
+        );
+    }
+
+    #[test]
+    fn the_cloud_config_names_a_project_if_all_machines_are_in_it() {
+        let text = "version: 1\nrelease: 4.22.0.0\nzone: {name: z}\nprojects: [{name: web}]\n\
+                    accounts: [{name: a, projects: [web]}]\nvirtual-machines: [{name: n, owner: web}]\n";
+        let world = World::parse(text).unwrap();
+        let mut simulator = Simulator::new(&world).unwrap();
+        let response = simulator.call("a", "listProjects", &[], Timestamp::UNIX_EPOCH);
+        let body: Value = serde_json::from_str(&response.body).unwrap();
+        let id = body["listprojectsresponse"]["project"][0]["id"].as_str().unwrap();
+        assert!(world.cloud_config("u").contains(&format!("project-id = {id}\n")));
+    }
+
+    #[test]
+    fn errors_name_place_and_cause() {
+        assert!(error("colour: blue\n").contains("colour"));
+        assert_eq!(
+            error("networks: [{name: n, owner: nobody, cidr: 10.0.0.0/8}]\n"),
+            "networks[0].owner: there is no account or project \"nobody\""
+        );
+        let account = "accounts: [{name: a}]\n";
+        assert_eq!(
+            error(&format!(
+                "{account}networks: [{{name: n, owner: a, cidr: 10.0.0.0/8, acl: x}}]\n"
+            )),
+            "networks[0].acl: an isolated network has no ACL list; only a tier of a VPC has"
+        );
+        assert_eq!(
+            error(&format!("{account}addresses: [{{address: 192.0.2.1, owner: a, network: x}}]\n")),
+            "addresses[0].network: there is no network \"x\""
+        );
+        assert_eq!(
+            error("rules: [{name: r, address: 192.0.2.1, port: 80, private-port: 80}]\n"),
+            "rules[0].address: there is no public IP address \"192.0.2.1\""
+        );
+        let odd = World::parse("version: 2\nrelease: 4.22.0.0\nzone: {name: z}\n").unwrap_err();
+        assert_eq!(odd.to_string(), "`version` is 2, and only 1 is known");
+        let world = World::parse("version: 1\nrelease: latest\nzone: {name: z}\n").unwrap();
+        assert!(matches!(Simulator::new(&world), Err(WorldError::Release { .. })));
     }
 }

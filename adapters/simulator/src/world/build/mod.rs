@@ -1,0 +1,253 @@
+//! From a world file to the cloud that it describes. Objects are made in the order of the file, so
+//! that database numbers and drawn ids are the same every time.
+
+mod addresses;
+mod machines;
+mod networks;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use self::machines::{add_vm, offering};
+pub(crate) use self::machines::{add_vm_of_known_offering, vm_named};
+use super::{VirtualMachine, World, WorldError};
+use crate::cloud::{Cloud, Domain, Owner, RuleState, Zone};
+use crate::ids::IdSource;
+use crate::jobs::Jobs;
+use crate::object::date;
+use crate::resources::account::{Account, Project};
+use crate::resources::network::Network;
+use crate::resources::network_acl::{AclItem, AclList};
+use crate::resources::tag::{self, ResourceType};
+use crate::table::{Key, Row, Table};
+
+/// Builds everything.
+///
+/// # Errors
+/// If a name leads nowhere or something contradicts something else.
+pub(crate) fn cloud(world: &World) -> Result<Cloud, WorldError> {
+    let mut builder = Builder { cloud: empty(world)?, started: date(world.started) };
+    builder.owners(world)?;
+    builder.default_lists(world);
+    for (at, network) in world.networks.iter().enumerate() {
+        let place = format!("networks[{at}]");
+        let owner = network.owner.as_deref().unwrap_or_default();
+        let owner = builder.owner(&place, owner)?;
+        builder.network(&place, network, owner, None)?;
+    }
+    for (at, vpc) in world.vpcs.iter().enumerate() {
+        builder.vpc(&format!("vpcs[{at}]"), vpc)?;
+    }
+    for (at, vm) in world.virtual_machines.iter().enumerate() {
+        builder.virtual_machine(&format!("virtual-machines[{at}]"), world, vm)?;
+    }
+    builder.addresses(world)?;
+    for (at, rule) in world.firewall_rules.iter().enumerate() {
+        builder.firewall_rule(&format!("firewall-rules[{at}]"), rule)?;
+    }
+    for (at, forward) in world.port_forwards.iter().enumerate() {
+        builder.port_forward(&format!("port-forwards[{at}]"), forward)?;
+    }
+    for (at, rule) in world.rules.iter().enumerate() {
+        builder.rule(&format!("rules[{at}]"), rule)?;
+    }
+    Ok(builder.cloud)
+}
+
+fn empty(world: &World) -> Result<Cloud, WorldError> {
+    let version = world.release.parse().map_err(|source| WorldError::Release { source })?;
+    let mut ids = IdSource::new(world.seed);
+    let mut id = |fixed: &Option<String>| fixed.clone().unwrap_or_else(|| ids.next_id());
+    let zone = Zone {
+        id: id(&world.zone.id),
+        name: world.zone.name.clone(),
+        physical_network: id(&world.zone.physical_network),
+        public_network: id(&world.zone.public_network),
+        extra: world.zone.extra.clone(),
+    };
+    let domain = Domain {
+        id: id(&world.domain.id),
+        name: world.domain.name.clone(),
+        path: world.domain.path.clone(),
+    };
+    let server_id = id(&None);
+    Ok(Cloud {
+        version,
+        started: world.started,
+        now: Timestamp::MIN,
+        ids,
+        page_limit: world.page_limit,
+        server_id,
+        zone,
+        domain,
+        accounts: Table::new(),
+        projects: Table::new(),
+        networks: Table::new(),
+        vpcs: Table::new(),
+        vms: Table::new(),
+        addresses: Table::new(),
+        rules: Table::new(),
+        firewall_rules: Table::new(),
+        port_forwards: Table::new(),
+        last_rule: 0,
+        acl_lists: Table::new(),
+        acl_items: Table::new(),
+        tags: Table::new(),
+        jobs: Jobs::new(world.jobs),
+    })
+}
+
+struct Builder {
+    cloud: Cloud,
+    started: String,
+}
+
+/// The row of a name or id.
+fn named<T: Row>(table: &Table<T>, name: &str, name_of: fn(&T) -> &str) -> Option<Key<T>> {
+    table.iter().find(|(_, row)| name_of(row) == name || row.id() == name).map(|(key, _)| key)
+}
+
+impl Builder {
+    fn id(&mut self, fixed: Option<&String>) -> String {
+        match fixed {
+            Some(id) => id.clone(),
+            None => self.cloud.ids.next_id(),
+        }
+    }
+
+    fn tags(
+        &mut self,
+        kind: ResourceType,
+        id: &str,
+        owner: Owner,
+        tags: &BTreeMap<String, String>,
+    ) {
+        for (key, value) in tags {
+            tag::add(&mut self.cloud, kind, id, owner, key, value);
+        }
+    }
+
+    fn owners(&mut self, world: &World) -> Result<(), WorldError> {
+        for account in &world.accounts {
+            let id = self.id(account.id.as_ref());
+            let user = self.id(account.user.as_ref());
+            self.cloud.accounts.insert(Account {
+                id,
+                name: account.name.clone(),
+                user,
+                role: account.role,
+                api_key: account.api_key.clone(),
+                secret_key: account.secret_key.clone(),
+                enabled: account.enabled,
+                public_ip_limit: account.limits.public_ips,
+            });
+        }
+        for project in &world.projects {
+            let id = self.id(project.id.as_ref());
+            let members = world
+                .accounts
+                .iter()
+                .filter(|account| account.projects.contains(&project.name))
+                .filter_map(|account| named(&self.cloud.accounts, &account.name, |row| &row.name))
+                .collect();
+            self.cloud.projects.insert(Project {
+                id,
+                name: project.name.clone(),
+                display_text: project.name.clone(),
+                created: self.started.clone(),
+                members,
+                public_ip_limit: project.limits.public_ips,
+                extra: project.extra.clone(),
+            });
+        }
+        for (at, account) in world.accounts.iter().enumerate() {
+            for name in &account.projects {
+                if named(&self.cloud.projects, name, |row| &row.name).is_none() {
+                    return Err(WorldError::Unknown {
+                        place: format!("accounts[{at}].projects"),
+                        kind: "project",
+                        name: name.clone(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn owner(&self, place: &str, name: &str) -> Result<Owner, WorldError> {
+        owner_named(&self.cloud, place, name)
+    }
+
+    /// The lists that every CloudStack has, in the order in which it makes them.
+    fn default_lists(&mut self, world: &World) {
+        for (name, allow, description) in [
+            ("default_deny", false, "Default Network ACL Deny All"),
+            ("default_allow", true, "Default Network ACL Allow All"),
+        ] {
+            let id = self.id(world.default_acl_lists.get(name));
+            let list = self.cloud.acl_lists.insert(AclList {
+                id,
+                name: name.to_owned(),
+                description: description.to_owned(),
+                vpc: None,
+            });
+            for (number, ingress) in [(1, true), (2, false)] {
+                let id = self.cloud.ids.next_id();
+                self.cloud.acl_items.insert(AclItem {
+                    id,
+                    list,
+                    number,
+                    protocol: "all".to_owned(),
+                    first: None,
+                    last: None,
+                    cidrs: "0.0.0.0/0".to_owned(),
+                    ingress,
+                    allow,
+                    reason: None,
+                    icmp: None,
+                    state: RuleState::Active,
+                });
+            }
+        }
+    }
+
+    fn virtual_machine(
+        &mut self,
+        place: &str,
+        world: &World,
+        vm: &VirtualMachine,
+    ) -> Result<(), WorldError> {
+        let offering = offering(&mut self.cloud, &world.service_offerings, vm.offering.as_deref());
+        add_vm(&mut self.cloud, place, vm, offering, self.started.clone()).map(|_| ())
+    }
+
+    fn network_named(&self, place: &str, name: &str) -> Result<Key<Network>, WorldError> {
+        network_named(&self.cloud, place, name)
+    }
+}
+
+/// An account or a project by name; an account wins.
+pub(crate) fn owner_named(cloud: &Cloud, place: &str, name: &str) -> Result<Owner, WorldError> {
+    let account = named(&cloud.accounts, name, |row| &row.name).map(Owner::Account);
+    account
+        .or_else(|| named(&cloud.projects, name, |row| &row.name).map(Owner::Project))
+        .ok_or_else(|| WorldError::Unknown {
+            place: format!("{place}.owner"),
+            kind: "account or project",
+            name: name.to_owned(),
+        })
+}
+
+/// The network of a name or id.
+pub(crate) fn network_named(
+    cloud: &Cloud,
+    place: &str,
+    name: &str,
+) -> Result<Key<Network>, WorldError> {
+    named(&cloud.networks, name, |row| &row.name).ok_or_else(|| WorldError::Unknown {
+        place: format!("{place}.network"),
+        kind: "network",
+        name: name.to_owned(),
+    })
+}

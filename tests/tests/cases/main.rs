@@ -1,0 +1,3 @@
+//! Situations seen in the field, each a test named by its id.
+
+mod service;

@@ -1,0 +1,161 @@
+//! What can happen, small enough to shrink well.
+
+use ccm_tests::interrupted::Interruption;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+
+/// A world and what happens in it.
+#[derive(Clone, Debug)]
+pub(crate) struct History {
+    pub(crate) release: &'static str,
+    pub(crate) place: Place,
+    pub(crate) events: Vec<(Event, Interruption)>,
+}
+
+/// Where the nodes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Isolated,
+    TierWithList,
+    TierAllow,
+    TierDeny,
+    TierWithoutList,
+    RestrictedProject,
+}
+
+/// One thing that somebody does. Services and Nodes are numbered.
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    Create(usize, Wish),
+    Change(usize, Wish),
+    Delete(usize),
+    ChangeType(usize),
+    NodeLeaves(usize),
+    NodeJoins(usize),
+    NodeExcluded(usize),
+    /// Somebody strips our annotations.
+    Strip(usize),
+    /// Somebody works on the Service's rules in CloudStack.
+    ByHand(usize, Hand),
+    /// Somebody puts a rule of their own on the Service's address.
+    ForeignRule(usize),
+    Restart,
+}
+
+/// What somebody does to a rule of ours.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Hand {
+    DeleteRule,
+    RemoveMember,
+    ChangeAlgorithm,
+    Rename,
+    CloseFirewall,
+}
+
+/// What a Service asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct Wish {
+    pub(crate) ports: Vec<(u16, u16)>,
+    pub(crate) proxy: bool,
+    pub(crate) sticky: bool,
+    pub(crate) rule_sources: Option<Vec<&'static str>>,
+    pub(crate) ranges: Vec<&'static str>,
+    pub(crate) address: Option<&'static str>,
+    pub(crate) hostname: bool,
+}
+
+const NETWORKS: [&str; 6] = [
+    "198.51.100.0/24",
+    "198.51.100.0/28",
+    "198.51.100.1/32",
+    "192.0.2.0/24",
+    "0.0.0.0/0",
+    "203.0.113.128/25",
+];
+
+fn wishes() -> impl Strategy<Value = Wish> {
+    let ports = subsequence(vec![80_u16, 443, 8443], 1..=3).prop_flat_map(|ports| {
+        vec(0_u16..2, ports.len()).prop_map(move |n| {
+            ports.iter().copied().zip(n.into_iter().map(|n| 30080 + n)).collect::<Vec<_>>()
+        })
+    });
+    let networks = || subsequence(NETWORKS.to_vec(), 0..=3);
+    let address = proptest::option::weighted(0.4, select(vec!["203.0.113.30", "203.0.113.50"]));
+    let sources = proptest::option::of(networks());
+    (ports, any::<bool>(), any::<bool>(), sources, networks(), address, any::<bool>()).prop_map(
+        |(ports, proxy, sticky, rule_sources, ranges, address, hostname)| Wish {
+            ports,
+            proxy,
+            sticky,
+            rule_sources,
+            ranges,
+            address,
+            hostname,
+        },
+    )
+}
+
+fn events() -> impl Strategy<Value = Event> {
+    let service = || 0_usize..2;
+    let hand = select(vec![
+        Hand::DeleteRule,
+        Hand::RemoveMember,
+        Hand::ChangeAlgorithm,
+        Hand::Rename,
+        Hand::CloseFirewall,
+    ]);
+    prop_oneof![
+        5 => (service(), wishes()).prop_map(|(n, wish)| Event::Create(n, wish)),
+        6 => (service(), wishes()).prop_map(|(n, wish)| Event::Change(n, wish)),
+        2 => service().prop_map(Event::Delete),
+        1 => service().prop_map(Event::ChangeType),
+        1 => (0_usize..2).prop_map(Event::NodeLeaves),
+        1 => (0_usize..2).prop_map(Event::NodeJoins),
+        1 => (0_usize..2).prop_map(Event::NodeExcluded),
+        1 => service().prop_map(Event::Strip),
+        2 => (service(), hand).prop_map(|(n, hand)| Event::ByHand(n, hand)),
+        1 => service().prop_map(Event::ForeignRule),
+        1 => Just(Event::Restart),
+    ]
+}
+
+fn places() -> impl Strategy<Value = Place> {
+    select(vec![
+        Place::Isolated,
+        Place::Isolated,
+        Place::TierWithList,
+        Place::TierAllow,
+        Place::TierDeny,
+        Place::TierWithoutList,
+        Place::RestrictedProject,
+    ])
+}
+
+fn any_history(
+    interruption: impl Strategy<Value = Interruption>,
+) -> impl Strategy<Value = History> {
+    let releases = select(vec!["4.21.0.0", "4.22.0.0", "4.23.0.0"]);
+    let first = wishes().prop_map(|wish| Event::Create(0, wish));
+    let interruption = std::sync::Arc::new(interruption);
+    let rest = vec((events(), interruption.clone()), 0..7);
+    (releases, places(), (first, interruption), rest).prop_map(|(release, place, first, rest)| {
+        let events = std::iter::once(first).chain(rest).collect();
+        History { release, place, events }
+    })
+}
+
+/// Nothing goes wrong.
+pub(crate) fn histories() -> impl Strategy<Value = History> {
+    any_history(Just(Interruption::Never))
+}
+
+/// Every execution may be interrupted, anywhere.
+pub(crate) fn interrupted_histories() -> impl Strategy<Value = History> {
+    any_history(prop_oneof![
+        1 => Just(Interruption::Never),
+        3 => (0_usize..12).prop_map(Interruption::KilledBefore),
+        2 => (0_usize..12).prop_map(Interruption::Refused),
+        2 => (0_usize..12).prop_map(Interruption::AnswerLost),
+    ])
+}

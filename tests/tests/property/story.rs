@@ -1,0 +1,351 @@
+//! Tells a history to the laboratory and watches.
+
+use std::cell::RefCell;
+
+use ccm_core::exec::lanes::Lanes;
+use ccm_core::ids::ServiceKey;
+use ccm_core::model::Learned;
+use ccm_core::parse::raw::RawService;
+use ccm_core::plan::planner::Depth;
+use ccm_core::plan::report::{Note, Severity};
+use ccm_tests::interrupted::{Interrupted, Interruption};
+use ccm_tests::lab::{Lab, Setup, annotation, block_on, port};
+use ccm_tests::oracle::{self, Exposure, Inventory, text};
+use cloudstack_ccm::driver::{self, Silent};
+
+use crate::history::{Event, Hand, History, Place, Wish};
+
+const SERVICES: [&str; 2] = ["web", "api"];
+/// Rounds of all Services within which everything converges once nothing interferes.
+const ROUNDS: usize = 40;
+
+pub(crate) fn tell(history: &History) {
+    let mut story = Story::new(history);
+    for (event, interruption) in &history.events {
+        story.happen(event);
+        story.run_all(*interruption);
+    }
+    story.converge();
+    story.check_promises();
+    story.delete_all();
+    story.check_leftovers();
+}
+
+struct Story {
+    lab: Lab,
+    place: Place,
+    nodes: Vec<&'static str>,
+    account: &'static str,
+    foreign: Inventory,
+    before: Inventory,
+}
+
+impl Story {
+    fn new(history: &History) -> Self {
+        let setup = Setup::standard().release(history.release);
+        let (setup, nodes, account) = match history.place {
+            Place::Isolated => (setup, vec!["node-1", "node-2"], "prod"),
+            Place::TierWithList => (setup, vec!["tier1-1", "tier1-2"], "prod"),
+            Place::TierAllow => (setup, vec!["allow-1"], "prod"),
+            Place::TierDeny => (setup, vec!["deny-1"], "prod"),
+            Place::TierWithoutList => (setup, vec!["none-1"], "prod"),
+            Place::RestrictedProject => {
+                (setup.project("kubeadmin-web", "web"), vec!["web-1", "web-2"], "member")
+            }
+        };
+        let lab = setup.nodes(&nodes).start();
+        let before = Inventory::take(&lab, account);
+        Self { lab, place: history.place, nodes, account, foreign: before.clone(), before }
+    }
+
+    fn key(number: usize) -> ServiceKey {
+        ServiceKey::new("shop", SERVICES[number % SERVICES.len()])
+    }
+
+    fn keys(&self) -> Vec<ServiceKey> {
+        let keys = (0..SERVICES.len()).map(Self::key);
+        keys.filter(|key| self.lab.service(key).is_some()).collect()
+    }
+
+    fn has_firewall(&self) -> bool {
+        matches!(self.place, Place::Isolated | Place::RestrictedProject)
+    }
+
+    fn happen(&mut self, event: &Event) {
+        let exists = |number: usize| self.lab.service(&Self::key(number)).is_some();
+        match event {
+            Event::Create(number, wish) => {
+                if !exists(*number) {
+                    self.lab.runtime.pass(7);
+                    let name = SERVICES[*number % SERVICES.len()];
+                    self.lab.create(name, |raw| Self::wish(raw, wish));
+                }
+            }
+            Event::Change(number, wish) if exists(*number) => {
+                self.lab.edit(&Self::key(*number), |raw| Self::wish(raw, wish));
+            }
+            Event::Delete(number) if exists(*number) => self.lab.delete(&Self::key(*number)),
+            Event::ChangeType(number) if exists(*number) => {
+                let key = Self::key(*number);
+                self.lab
+                    .cluster
+                    .with(|cluster| cluster.set_type(&key, "ClusterIP"))
+                    .expect("a type");
+            }
+            Event::NodeLeaves(number) => {
+                let name = self.nodes[*number % self.nodes.len()];
+                self.lab.cluster.with(|cluster| cluster.remove_node(name));
+            }
+            Event::NodeJoins(number) => {
+                let name = self.nodes[*number % self.nodes.len()];
+                self.lab.add_node(name);
+            }
+            Event::NodeExcluded(number) => self.exclude(*number),
+            Event::Strip(number) if exists(*number) => {
+                // What proves an address before its first rule is the record alone.
+                self.converge();
+                self.lab.edit(&Self::key(*number), |raw| {
+                    for key in ["record", "ip-associated-by-controller"] {
+                        raw.annotations.remove(&annotation(key));
+                    }
+                });
+                self.converge();
+            }
+            Event::ByHand(number, hand) => self.by_hand(*number, *hand),
+            Event::ForeignRule(number) => self.add_foreign_rule(*number),
+            Event::Restart => self.lab.learned = Learned::default(),
+            Event::Change(_, _) | Event::Delete(_) | Event::ChangeType(_) | Event::Strip(_) => {}
+        }
+    }
+
+    fn wish(raw: &mut RawService, wish: &Wish) {
+        let Wish { ports, proxy, sticky, rule_sources, ranges, address, hostname } = wish;
+        raw.service_type = Some("LoadBalancer".to_owned());
+        raw.ports = ports
+            .iter()
+            .map(|(number, node)| {
+                port(&format!("p{number}"), "TCP", (*number).into(), (*node).into())
+            })
+            .collect();
+        let mut annotate = |key: &str, value: Option<String>| match value {
+            Some(value) => _ = raw.annotations.insert(annotation(key), value),
+            None => _ = raw.annotations.remove(&annotation(key)),
+        };
+        annotate("proxy-protocol", proxy.then(|| "true".to_owned()));
+        annotate("source-cidrs", rule_sources.as_ref().map(|list| list.join(",")));
+        annotate("hostname", hostname.then(|| "lb.example.test".to_owned()));
+        raw.session_affinity = Some(if *sticky { "ClientIP" } else { "None" }.to_owned());
+        raw.source_ranges = ranges.iter().map(|range| (*range).to_owned()).collect();
+        raw.load_balancer_ip = address.map(str::to_owned);
+    }
+
+    fn exclude(&self, number: usize) {
+        let name = self.nodes[number % self.nodes.len()];
+        let node = self
+            .lab
+            .cluster
+            .with(|cluster| cluster.nodes().find(|node| node.name == name).cloned());
+        if let Some(mut node) = node {
+            let label = "node.kubernetes.io/exclude-from-external-load-balancers".to_owned();
+            node.labels.insert(label, "true".to_owned());
+            self.lab.cluster.with(|cluster| cluster.set_node(node));
+        }
+    }
+
+    /// The rules in CloudStack that bear a Service's name.
+    fn rules_of(&self, number: usize) -> Vec<serde_json::Value> {
+        let Some(raw) = self.lab.service(&Self::key(number)) else { return Vec::new() };
+        let uid = ccm_core::ids::ServiceUid::parse(raw.uid.as_deref().expect("a uid"));
+        let prefix = ccm_core::model::rule_name::load_balancer_name(&uid.expect("a uid"));
+        let mut rules = oracle::list(&self.lab, self.account, "listLoadBalancerRules", &[]);
+        rules.retain(|rule| text(rule, "name").starts_with(&prefix));
+        rules
+    }
+
+    fn by_hand(&self, number: usize, hand: Hand) {
+        let rules = self.rules_of(number);
+        let Some(rule) = rules.first() else { return };
+        let id = text(rule, "id");
+        let run = |command, params: &[(&str, &str)]| {
+            self.lab.by_hand_as(self.account, command, params);
+        };
+        match hand {
+            Hand::DeleteRule => run("deleteLoadBalancerRule", &[("id", id)]),
+            Hand::RemoveMember => {
+                let command = "listLoadBalancerRuleInstances";
+                let members = oracle::list(&self.lab, self.account, command, &[("id", id)]);
+                if let Some(member) = members.first() {
+                    let vm = text(member, "id");
+                    run("removeFromLoadBalancerRule", &[("id", id), ("virtualmachineids", vm)]);
+                }
+            }
+            Hand::ChangeAlgorithm => run(
+                "updateLoadBalancerRule",
+                &[("id", id), ("algorithm", "leastconn"), ("protocol", text(rule, "protocol"))],
+            ),
+            Hand::Rename => run(
+                "updateLoadBalancerRule",
+                &[("id", id), ("name", "by-hand"), ("protocol", text(rule, "protocol"))],
+            ),
+            Hand::CloseFirewall => {
+                let on = [("ipaddressid", text(rule, "publicipid"))];
+                let found = oracle::list(&self.lab, self.account, "listFirewallRules", &on);
+                if let Some(opening) = found.first() {
+                    run("deleteFirewallRule", &[("id", text(opening, "id"))]);
+                }
+            }
+        }
+    }
+
+    fn add_foreign_rule(&mut self, number: usize) {
+        let rules = self.rules_of(number);
+        let Some(rule) = rules.first() else { return };
+        let taken = oracle::list(&self.lab, self.account, "listLoadBalancerRules", &[]);
+        let address = text(rule, "publicipid");
+        if taken.iter().any(|other| {
+            text(other, "publicipid") == address && text(other, "publicport") == "9999"
+        }) {
+            return;
+        }
+        let before = Inventory::take(&self.lab, self.account);
+        self.lab.by_hand_as(
+            self.account,
+            "createLoadBalancerRule",
+            &[
+                ("publicipid", address),
+                ("networkid", text(rule, "networkid")),
+                ("name", "manual"),
+                ("algorithm", "roundrobin"),
+                ("publicport", "9999"),
+                ("privateport", "9999"),
+                ("protocol", "tcp"),
+                ("openfirewall", "false"),
+            ],
+        );
+        let made = Inventory::take(&self.lab, self.account).without(&before);
+        self.foreign = self.foreign.clone().with(made);
+    }
+
+    /// Plans and executes every Service once.
+    fn run_all(&mut self, interruption: Interruption) -> bool {
+        let mut quiet = true;
+        for key in self.keys() {
+            quiet &= self.run(&key, interruption, Depth::Quick);
+        }
+        quiet
+    }
+
+    /// Gives whether there was nothing to do and nothing to wait for.
+    fn run(&mut self, key: &ServiceKey, interruption: Interruption, depth: Depth) -> bool {
+        let world = self.lab.read_at(depth);
+        let (planned, _) = self.lab.plan_in(&world, key);
+        let waits = planned.report.notes.iter().any(|note| note.severity() == Severity::Waiting);
+        if planned.plan.is_empty() {
+            return !waits;
+        }
+        let raw = self.lab.service(key);
+        let raw =
+            raw.filter(|raw| raw.service_type.as_deref() == Some("LoadBalancer") && !raw.deleting);
+        let wanted = raw.map(|raw| oracle::promised(&raw, self.has_firewall())).unwrap_or_default();
+        let old = oracle::exposure(&self.lab, self.account);
+        let failures = RefCell::new(Vec::new());
+        let watch = |command: &str| {
+            let now: Exposure = oracle::exposure(&self.lab, self.account);
+            let mut found = oracle::too_wide(&now, &old, &wanted);
+            found.extend(self.foreign.lost(&Inventory::take(&self.lab, self.account)));
+            let found = found.into_iter().map(|what| format!("after {command}: {what}"));
+            failures.borrow_mut().extend(found);
+        };
+        let wire = Interrupted::new(&self.lab.client, &self.lab.cluster, interruption, &watch);
+        let mut lanes = Lanes::default();
+        let outcome = block_on(driver::execute(&wire, &wire, &planned.plan, &mut lanes, &Silent));
+        let failures = failures.into_inner();
+        assert!(failures.is_empty(), "{}\n{:#?}", failures.join("\n"), planned.plan);
+        if interruption == Interruption::Never {
+            assert!(outcome.is_success(), "{outcome:#?}\n{:#?}", planned.plan);
+        }
+        if !matches!(interruption, Interruption::KilledBefore(_)) {
+            self.lab.learned.refused_jobs.extend(outcome.learned.refused_jobs);
+            let learned = outcome.learned.vpcs_without_firewall;
+            self.lab.learned.vpcs_without_firewall.extend(learned);
+        }
+        false
+    }
+
+    /// Runs until nothing is left to do, an uneventful drift round included.
+    fn converge(&mut self) {
+        for _ in 0..ROUNDS {
+            let quiet = self.run_all(Interruption::Never);
+            let thorough = quiet
+                && self
+                    .keys()
+                    .iter()
+                    .all(|key| self.run(key, Interruption::Never, Depth::Thorough));
+            if thorough {
+                return;
+            }
+            self.lab.runtime.pass(60);
+        }
+        for key in self.keys() {
+            let (planned, _) = self.lab.plan(&key);
+            let waits: Vec<&Note> = planned.report.notes.iter().collect();
+            assert!(planned.plan.is_empty(), "{key} does not converge: {planned:#?}");
+            println!("{key} waits: {waits:?}");
+        }
+    }
+
+    /// What the documentation promises is what traffic finds.
+    fn check_promises(&mut self) {
+        for key in self.keys() {
+            let raw = self.lab.service(&key).expect("it exists");
+            let (planned, _) = self.lab.plan(&key);
+            let hindered = planned.report.notes.iter().any(|note| {
+                matches!(note.severity(), Severity::Blocked | Severity::Waiting)
+                    || note.code() == "NoEligibleNodes"
+            });
+            if hindered || raw.service_type.as_deref() != Some("LoadBalancer") {
+                continue;
+            }
+            assert_eq!(raw.ingress.len(), 1, "{key} is not published: {raw:#?}");
+            let wanted = oracle::promised(&raw, self.has_firewall());
+            let open = oracle::exposure(&self.lab, self.account);
+            let numbers: Vec<u16> = self.rules_of_key(&key);
+            for (number, sources) in wanted {
+                assert!(numbers.contains(&number), "{key} has no rule for {number}");
+                let found = open.iter().any(|((_, found), open)| {
+                    *found == number && open.covers_all(&sources) && sources.covers_all(open)
+                });
+                assert!(found, "{key}:{number} should be open to {sources}: {open:?}");
+            }
+        }
+    }
+
+    fn rules_of_key(&self, key: &ServiceKey) -> Vec<u16> {
+        let number = SERVICES.iter().position(|name| *name == key.name).expect("known");
+        let rules = self.rules_of(number);
+        rules.iter().map(|rule| text(rule, "publicport").parse().expect("a port")).collect()
+    }
+
+    fn delete_all(&mut self) {
+        for key in self.keys() {
+            self.lab.delete(&key);
+        }
+        self.converge();
+        assert!(self.keys().is_empty(), "not gone: {:?}", self.keys());
+    }
+
+    /// Everything that was there is there; of what was made only what others need stays.
+    fn check_leftovers(&self) {
+        let after = Inventory::take(&self.lab, self.account);
+        let lost = self.before.lost(&after);
+        assert!(lost.is_empty(), "{}", lost.join("\n"));
+        let left = after.without(&self.before).without(&self.foreign);
+        let held: Vec<&str> =
+            self.foreign.objects("rule").map(|rule| text(rule, "publicipid")).collect();
+        let needless = ["address", "rule", "firewall", "acl"].into_iter().flat_map(|kind| {
+            left.objects(kind).filter(|object| !held.contains(&text(object, "id")))
+        });
+        let needless: Vec<String> = needless.map(ToString::to_string).collect();
+        assert!(needless.is_empty(), "left over: {}", needless.join("\n"));
+    }
+}
