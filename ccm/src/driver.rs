@@ -99,7 +99,7 @@ pub async fn observe(
     policy: &Policy,
     depth: Depth,
 ) -> Result<Observed, DriverError> {
-    observe_state(cloud, desired, policy).await.map(Observed::new)
+    observe_state(cloud, desired, policy, depth).await.map(Observed::new)
 }
 
 /// As [`observe`], as plain data.
@@ -110,6 +110,7 @@ pub async fn observe_state(
     cloud: &impl Cloud,
     desired: &Desired,
     policy: &Policy,
+    depth: Depth,
 ) -> Result<CloudState, DriverError> {
     let mut state = cloud.observe(&Scope::new(desired, policy)).await?;
     let lists = Observed::new(state.clone());

@@ -19,7 +19,7 @@ use ccm_core::model::policy::Policy;
 use ccm_core::model::{Desired, Learned};
 use ccm_core::observe::index::Observed;
 use ccm_core::plan::Planned;
-use ccm_core::plan::planner::Planner;
+use ccm_core::plan::planner::{Depth, Planner};
 use ccm_core::render::document::{Document, StepView};
 
 use super::{Exit, VERSION};
@@ -115,7 +115,7 @@ impl Apply<'_> {
     async fn observe(&self) -> Result<(Desired, Observed)> {
         let SavedPlan { policy, objects, .. } = self.saved;
         let desired = driver::desire(objects, policy, self.learned.clone());
-        let observed = driver::observe(&self.client, &desired, policy).await?;
+        let observed = driver::observe(&self.client, &desired, policy, Depth::Thorough).await?;
         Ok((desired, observed))
     }
 

@@ -3,6 +3,7 @@
 use anyhow::Result;
 use ccm_cloudstack::TokioRuntime;
 use ccm_core::model::Learned;
+use ccm_core::plan::planner::Depth;
 
 use super::Exit;
 use crate::cli::{ConnectArgs, ManifestArgs, SnapshotArgs};
@@ -40,6 +41,6 @@ pub(super) async fn take(connect: &ConnectArgs, manifests: &ManifestArgs) -> Res
     let objects = connect::objects(manifests)?;
     let client = connect::client(&config, policy.project.as_ref(), TokioRuntime)?;
     let desired = driver::desire(&objects, &policy, Learned::default());
-    let cloud = driver::observe_state(&client, &desired, &policy).await?;
+    let cloud = driver::observe_state(&client, &desired, &policy, Depth::Thorough).await?;
     Ok(Snapshot::new(policy, objects, cloud))
 }

@@ -11,7 +11,7 @@ use ccm_core::ids::{ClusterId, LoadBalancerRuleId, ServiceKey};
 use ccm_core::model::Learned;
 use ccm_core::model::policy::Policy;
 use ccm_core::observe::{AddressState, CloudState};
-use ccm_core::plan::planner::Planner;
+use ccm_core::plan::planner::{Depth, Planner};
 use ccm_core::render::document::Document;
 use ccm_core::render::human;
 use ccm_kubernetes::manifests::Assume;
@@ -62,12 +62,15 @@ impl<'a> Cluster<'a> {
     /// What CloudStack holds for anybody in the account.
     pub(super) async fn inventory(&self) -> Result<Inventory> {
         let World { desired, observed: _ } = self.read().await?;
-        Ok(Inventory::of(&driver::observe_state(&self.client, &desired, &self.policy).await?))
+        Ok(Inventory::of(
+            &driver::observe_state(&self.client, &desired, &self.policy, Depth::Quick).await?,
+        ))
     }
 
     async fn read(&self) -> Result<World> {
         let learned = self.learned.clone();
-        Ok(driver::read(&self.client, &self.kubernetes, &self.policy, learned).await?)
+        Ok(driver::read(&self.client, &self.kubernetes, &self.policy, learned, Depth::Thorough)
+            .await?)
     }
 
     /// The address that the Service publishes.
