@@ -33,6 +33,7 @@ impl Console {
     ///
     /// # Errors
     /// If stdout can't be written to for another reason, such as a full disk.
+    #[expect(clippy::unused_self, reason = "who has no console says nothing")]
     pub(crate) fn print(self, text: &str) -> io::Result<()> {
         let mut out = io::stdout().lock();
         let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -43,6 +44,7 @@ impl Console {
     }
 
     /// Writes a line to stderr. Nobody can be told that this failed.
+    #[expect(clippy::unused_self, reason = "who has no console says nothing")]
     pub(crate) fn say(self, line: &str) {
         let mut err = io::stderr().lock();
         let _ = writeln!(err, "{line}");

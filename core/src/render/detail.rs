@@ -20,26 +20,33 @@ const NAMES_SHOWN: usize = 5;
 /// Says what the steps do to their object.
 pub(super) fn details(planner: &Planner<'_>, steps: &[&Step]) -> Vec<Detail> {
     let observed = planner.observed;
-    let replaced = steps.iter().find_map(|step| match &step.action {
-        Action::DeleteLoadBalancerRule(call) => observed.rules.get(&call.rule),
-        _ => None,
-    });
-    let is_replaced =
-        steps.iter().any(|step| matches!(step.action, Action::CreateLoadBalancerRule(_)));
+    let replacement = Replacement::of(observed, steps);
     let mut details = Vec::new();
     for step in steps {
-        let more = match &step.action {
-            Action::CreateLoadBalancerRule(call) => create(call, replaced),
-            Action::DeleteLoadBalancerRule(_) if is_replaced => Vec::new(),
-            Action::UpdateLoadBalancerRule(call) => update(call, observed.rules.get(&call.rule)),
-            Action::PatchService(_) => writes(&step.action),
-            action => part(observed, action).into_iter().collect(),
-        };
-        for detail in more {
+        for detail in part(observed, &step.action, &replacement) {
             add(&mut details, detail);
         }
     }
     details
+}
+
+/// Whether a rule is made anew, and in place of which one.
+struct Replacement<'o> {
+    deleted: Option<&'o LoadBalancerRule>,
+    created: bool,
+}
+
+impl<'o> Replacement<'o> {
+    fn of(observed: &'o Observed, steps: &[&Step]) -> Self {
+        let mut found = Self { deleted: None, created: false };
+        for step in steps {
+            if let Action::DeleteLoadBalancerRule(call) = &step.action {
+                found.deleted = observed.rules.get(&call.rule);
+            }
+            found.created |= matches!(step.action, Action::CreateLoadBalancerRule(_));
+        }
+        found
+    }
 }
 
 /// What several steps do to one thing stands on one line.
@@ -65,14 +72,20 @@ fn about(what: &str, text: impl Into<String>) -> Detail {
     Detail { what: what.to_owned(), text: text.into() }
 }
 
-fn part(observed: &Observed, action: &Action) -> Option<Detail> {
-    Some(match action {
+fn part(observed: &Observed, action: &Action, replacement: &Replacement<'_>) -> Vec<Detail> {
+    let Replacement { deleted, created } = replacement;
+    let detail = match action {
         Action::AssociateIpAddress(call) => whole(associate(observed, call)),
         Action::DisassociateIpAddress(call) => {
             let found = observed.addresses.get(&call.address);
             let name = found.map_or_else(|| call.address.to_string(), |a| a.address.to_string());
             whole(format!("release {name}"))
         }
+        Action::CreateLoadBalancerRule(call) => return create(call, *deleted),
+        Action::UpdateLoadBalancerRule(call) => {
+            return update(call, observed.rules.get(&call.rule));
+        }
+        Action::DeleteLoadBalancerRule(_) if *created => return Vec::new(),
         Action::DeleteLoadBalancerRule(call) => match observed.rules.get(&call.rule) {
             Some(rule) => whole(format!("delete {:?}", rule.name)),
             None => whole(format!("delete {}", call.rule)),
@@ -102,11 +115,10 @@ fn part(observed: &Observed, action: &Action) -> Option<Detail> {
             }
             None => whole(format!("- item {}", call.item)),
         },
-        Action::CheckAddressUnused(_)
-        | Action::CreateLoadBalancerRule(_)
-        | Action::UpdateLoadBalancerRule(_)
-        | Action::PatchService(_) => return None,
-    })
+        Action::CheckAddressUnused(_) => return Vec::new(),
+        Action::PatchService(_) => return writes(action),
+    };
+    vec![detail]
 }
 
 fn associate(observed: &Observed, call: &AssociateIpAddress) -> String {

@@ -13,7 +13,7 @@ use crate::plan::action::{Action, Kind};
 use crate::plan::planner::Planner;
 use crate::plan::reason::{Disruption, Reason};
 use crate::plan::report::{Note, Severity};
-use crate::plan::{Planned, Step};
+use crate::plan::{Plan, Planned, Step};
 use crate::render::arguments::arguments;
 
 /// The format of this structure.
@@ -271,7 +271,7 @@ impl Document {
             },
             applyable: !steps.is_empty(),
             complete: summary.blocked == 0 && summary.waiting == 0,
-            services: plans.iter().map(|planned| service_view(planner, planned)).collect(),
+            services: plans.iter().map(|planned| service_view(planner, &planned.plan)).collect(),
             changes,
             steps,
             notes,
@@ -345,15 +345,15 @@ fn reloads(action: &Action) -> bool {
     )
 }
 
-fn service_view(planner: &Planner<'_>, planned: &Planned) -> ServiceView {
-    let service = &planned.plan.service;
-    let observed = planner.observed;
-    let standing = planner.standing(service);
+fn service_view(inputs: &Planner<'_>, plan: &Plan) -> ServiceView {
+    let service = &plan.service;
+    let observed = inputs.observed;
+    let standing = inputs.standing(service);
     let address = standing.and_then(|standing| standing.addresses.first());
     let address = address.and_then(|holding| observed.addresses.get(&holding.id));
-    let new = planned.plan.steps.iter().find_map(|step| match &step.action {
-        Action::CreateLoadBalancerRule(call) => Some(&call.network),
-        _ => None,
+    let new = plan.steps.iter().find_map(|step| {
+        let Action::CreateLoadBalancerRule(call) = &step.action else { return None };
+        Some(&call.network)
     });
     let old = standing.and_then(|standing| standing.rules.first()).map(|(rule, _)| &rule.network);
     let network = new.or(old).and_then(|id| observed.networks.get(id));

@@ -111,8 +111,7 @@ impl Printer<'_> {
     /// A Service with nothing to do and nothing to say is not mentioned.
     fn service(&mut self, document: &Document, view: &ServiceView) {
         let ServiceView { service, network, address } = view;
-        let changes: Vec<&Change> =
-            document.changes.iter().filter(|change| change.service == *service).collect();
+        let changes = shown(document, service);
         let mut notes: Vec<&NoteView> =
             document.notes.iter().filter(|note| note.service == *service).collect();
         if changes.is_empty() && notes.is_empty() {
@@ -274,7 +273,8 @@ impl Printer<'_> {
             }
             self.line(&format!("{cost}."));
         }
-        if document.scope.mode == Mode::Manifests && document.summary.kubernetes_writes > 0 {
+        let writes = document.summary.kubernetes_writes > 0 && document.has_changes();
+        if document.scope.mode == Mode::Manifests && writes {
             self.line("Writes to Kubernetes are shown and not counted: Services come from files.");
         }
         self.line(&self.styled(&summary_line(document), BOLD));
@@ -286,6 +286,14 @@ impl Printer<'_> {
             Colour::Always => format!("\u{1b}[{style}m{text}\u{1b}[0m"),
         }
     }
+}
+
+/// The changes of a Service. Where nothing keeps writes, they are worth a line only beside others.
+fn shown<'d>(document: &'d Document, service: &str) -> Vec<&'d Change> {
+    let changes = document.changes.iter().filter(|change| change.service == service);
+    let changes: Vec<&Change> = changes.collect();
+    let only_writes = changes.iter().all(|change| change.operation == Operation::Write);
+    if document.scope.mode == Mode::Manifests && only_writes { Vec::new() } else { changes }
 }
 
 /// The steps that a step waits for, without those that the others among them wait for.

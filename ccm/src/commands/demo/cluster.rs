@@ -76,8 +76,8 @@ impl<'a> Cluster<'a> {
     /// The address that the Service publishes.
     pub(super) fn address(&self, key: &ServiceKey) -> Result<Ipv4Addr> {
         let service = self.kubernetes.with(|cluster| cluster.service(key).cloned());
-        let published = service.iter().flat_map(|service| &service.ingress);
-        let address = published.filter_map(|entry| entry.ip.as_deref()).next();
+        let mut published = service.iter().flat_map(|service| &service.ingress);
+        let address = published.find_map(|entry| entry.ip.as_deref());
         Ok(address.with_context(|| format!("{key} publishes no address"))?.parse()?)
     }
 
@@ -101,19 +101,18 @@ impl<'a> Cluster<'a> {
             }
             let now = self.stage.clock().now();
             let planner = Planner::new(&world.desired, &world.observed, &self.policy, now);
-            let plans = [planner.plan(key)?];
-            let [planned] = &plans;
-            if planned.plan.is_empty() {
+            let fresh = planner.plan(key)?;
+            let plan = &fresh.plan;
+            if plan.is_empty() {
                 return self.stage.found("planned again: no changes");
             }
             ensure!(round + 1 < ROUNDS, "{key} did not converge in {ROUNDS} plans");
-            let document = Document::new(&planner, &plans, VERSION);
+            let document = Document::new(&planner, std::slice::from_ref(&fresh), VERSION);
             let console = self.stage.console();
             self.stage.say(&format!("\n{}", human::print(&document, console.colour).trim_end()))?;
             let never = AtomicBool::new(false);
             let steps = Steps::new(console, Writes::Shown, &never);
             let mut lanes = Lanes::default();
-            let plan = &planned.plan;
             self.stage.say("")?;
             let outcome =
                 driver::execute(&self.client, &self.kubernetes, plan, &mut lanes, &steps).await;
