@@ -1,12 +1,16 @@
 //! The command line: what can be asked for. `--help` is where most people learn the program, so
 //! the texts say what a command is for, what it reads and what its exit code means.
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ccm_core::ids::ServiceKey;
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{
+    Arg, ArgMatches, Args, Command, CommandFactory as _, FromArgMatches, Parser, Subcommand,
+    ValueEnum,
+};
 
 use crate::config::{Overrides, Setting, duration};
 
@@ -291,6 +295,62 @@ impl FromArgMatches for SettingFlags {
     }
 }
 
+/// The reference, as `deploy/docs/commands.md` holds it.
+pub fn markdown() -> String {
+    // Writing to a String can't fail.
+    let mut text = String::from(INTRODUCTION);
+    let whole = Cli::command().term_width(100);
+    let _ = write!(text, "\n```text\n{}```\n", plain(&whole));
+    for command in whole.get_subcommands() {
+        // As the program shows it: with its whole name.
+        let name = format!("cloudstack-ccm {}", command.get_name());
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        let command = command.clone().bin_name(&name).term_width(100);
+        let help = plain(&command);
+        let _ = write!(text, "\n## {name}\n\n{about}.\n\n```text\n{help}```\n");
+    }
+    text
+}
+
+fn plain(command: &Command) -> String {
+    let help = command.clone().render_long_help().to_string();
+    let lines = help.lines().map(str::trim_end).collect::<Vec<_>>();
+    lines.join("\n").trim_end().to_owned() + "\n"
+}
+
+const INTRODUCTION: &str = "\
+# Commands
+
+<!-- Generated from ccm/src/cli.rs; tests/tests/docs.rs compares. -->
+
+Results go to stdout; progress, warnings and errors go to stderr. Key, secret and signatures are in
+no output, log line or file.
+
+| Exit code | `plan` | `apply` | others |
+|---|---|---|---|
+| 0 | planned; with `--detailed-exitcode`: nothing to do | all done | done |
+| 1 | error | error, a failed step, or interrupted | error |
+| 2 | with `--detailed-exitcode`: there are changes | | |
+| 4 | | refused, because the world has moved | |
+
+| File | Written by | Read by | Holds |
+|---|---|---|---|
+| saved plan | `plan --out` | `apply` | policy, Services, Nodes, the plan |
+| snapshot | `snapshot --out` | `plan --from` | policy, Services, Nodes, the state of CloudStack |
+| world | you | `simulate` | what a CloudStack model holds at first; `deploy/world.schema.json` |
+| cloud-config | you, or `simulate --cloud-config-out` | `plan`, `apply`, `snapshot` | `configuration.md` |
+
+The JSON of `plan --output json` has the form of `deploy/plan.schema.json`; a saved plan has it in
+`document`. Fields can be added within format 1; ignore those that you don't know.
+
+`apply` reads CloudStack and plans again, with the Services and Nodes of the saved plan. If a step of
+any Service with saved steps is not the same any more, nothing is done. Then Services are done one
+after the other, in the order of the plan; from the second one on, CloudStack is read again before
+each, and a Service whose steps have become others meanwhile is left as it is (exit code 4 at the
+end). A failed step skips what depends on it, and other Services go on. A new plan always continues
+from where things are.
+";
+
 fn service_key(text: &str) -> Result<ServiceKey, String> {
     match text.split_once('/') {
         Some((namespace, name))
@@ -312,8 +372,6 @@ fn go_duration(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

@@ -60,7 +60,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let Cli { command, speech } = cli;
     let no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let console = Console::new(speech.color, no_color);
-    let ended = log(&speech, console).and_then(|()| start(command, console));
+    let ended = log(&speech).and_then(|()| start(command, console));
     ended
         .unwrap_or_else(|error| {
             console.say(&explain(&error));
@@ -82,16 +82,15 @@ fn start(command: Verb, console: Console) -> Result<Exit> {
     })
 }
 
-fn log(speech: &Speech, console: Console) -> Result<()> {
+fn log(speech: &Speech) -> Result<()> {
     let Speech { color: _, log_level, log_format } = speech;
     let filter = match log_level.clone().or_else(|| env::var("RUST_LOG").ok()) {
         Some(text) if !text.is_empty() => EnvFilter::try_new(&text)
             .map_err(|error| anyhow::anyhow!("log filter {text:?} can't be used: {error}"))?,
         Some(_) | None => EnvFilter::new("warn"),
     };
-    let ansi = console.colour_aside == ccm_core::render::human::Colour::Always;
     let builder =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(ansi);
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);
     match log_format {
         LogFormat::Text => builder.init(),
         LogFormat::Json => builder.json().init(),

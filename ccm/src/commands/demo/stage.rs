@@ -68,7 +68,7 @@ impl Stage {
             Config::read(&world.cloud_config(&url), &BTreeMap::new(), &Overrides::default())?;
         let stage = Self { console, clock, config, simulator };
         stage.tell(&format!(
-            "A CloudStack {} lives at {url}, in this process and over real HTTP.",
+            "CloudStack {} (a model in this process) answers at {url}.",
             world.release
         ))?;
         Ok(stage)
