@@ -118,8 +118,8 @@ It starts from a world file, keeps everything in memory and forgets it at the en
     Simulate(SimulateArgs),
     /// See the main job end to end in a minute, on an embedded CloudStack model
     #[command(after_help = "\
-Real manifests, the real client over HTTP, a CloudStack model on loopback: a Service is made, changed
-in place, and deleted without leftovers, every plan printed and applied step by step.
+Real manifests, the real client over HTTP, a CloudStack model on loopback: a Service is made,
+changed in place, and deleted without leftovers, every plan printed and applied step by step.
 
 Exit codes: 0 everything converged and nothing was left behind, 1 anything else.")]
     Demo(DemoArgs),
@@ -305,9 +305,17 @@ pub fn markdown() -> String {
         // As the program shows it: with its whole name.
         let name = format!("cloudstack-ccm {}", command.get_name());
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-        let command = command.clone().bin_name(&name).term_width(100);
+        let mut command = command.clone().bin_name(&name).term_width(100);
+        // They are the same everywhere, and have a page of their own.
+        let mut settings = "";
+        for setting in flagged().map(|setting| setting.spec().key) {
+            if command.get_arguments().any(|argument| argument.get_id() == setting) {
+                settings = " Every setting of `configuration.md` but the keys has a flag here too.";
+                command = command.mut_arg(setting, |argument| argument.hide(true));
+            }
+        }
         let help = plain(&command);
-        let _ = write!(text, "\n## {name}\n\n{about}.\n\n```text\n{help}```\n");
+        let _ = write!(text, "\n## {name}\n\n{about}.{settings}\n\n```text\n{help}```\n");
     }
     text
 }
