@@ -104,6 +104,3 @@ impl Pass {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests;
