@@ -26,6 +26,8 @@ use cloudstack_ccm::driver::{self, Silent};
 use cloudstack_ccm::ports::InMemory;
 use jiff::{Timestamp, ToSpan as _};
 
+use crate::schema;
+
 /// Rounds in which anything must have converged.
 const ROUNDS: usize = 12;
 
@@ -278,6 +280,7 @@ impl Lab {
             assert!(breaches.is_empty(), "{}\n{:#?}", breaches.join("\n"), planned.plan);
         }
         let document = Document::new(&inputs, std::slice::from_ref(&planned), "test");
+        schema::check(&document);
         (planned, document)
     }
 
