@@ -3,5 +3,7 @@
 
 pub mod interrupted;
 pub mod lab;
+pub mod objects;
 pub mod oracle;
 pub mod replay;
+pub mod trouble;
