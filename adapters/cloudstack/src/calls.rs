@@ -39,6 +39,14 @@ pub(crate) struct Change {
     pub(crate) witness: Option<(JobId, Timestamp)>,
 }
 
+impl Change {
+    /// The object that it changes: the parameter `id`. What a create makes has none yet.
+    pub(crate) fn target(&self) -> Option<&str> {
+        let id = self.params.iter().find(|(name, _)| *name == "id");
+        id.map(|(_, value)| value.as_str())
+    }
+}
+
 /// What a finished job gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gives {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ccm_core::exec::error::{CallError, Effect, Fault};
 use ccm_core::exec::output::Output;
-use ccm_core::ids::ProjectId;
+use ccm_core::ids::{JobId, ProjectId};
 use ccm_core::observe::Capabilities;
 use ccm_core::plan::action::Call;
 use jiff::Timestamp;
@@ -24,7 +24,10 @@ use crate::limiter::{Limiter, named_window};
 use crate::pages::{PageStep, Pages};
 use crate::secret::{Credentials, Redactor, quotable};
 use crate::sign::signature;
-use crate::wire::{Method, Runtime, Transport, WireRequest, WireResponse, later};
+use crate::wire::{
+    Method, Runtime, Transport, TransportError, TransportErrorKind, WireRequest, WireResponse,
+    later,
+};
 
 /// How often a list is read before its pages are given up, and how often a 429 is waited out.
 const ATTEMPTS: u32 = 4;
@@ -92,7 +95,10 @@ pub struct Client<T, R> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Learned {
     pub(crate) capabilities: Option<(Timestamp, Capabilities)>,
+    /// Commands that the role lacks, and since when that is believed.
     pub(crate) denied: BTreeMap<&'static str, Timestamp>,
+    /// Jobs that outlived the patience, by the object that they change.
+    pub(crate) unfinished: BTreeMap<String, JobId>,
 }
 
 /// How an answer is asked for.
@@ -194,6 +200,13 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         expires: Option<Timestamp>,
     ) -> Result<WireResponse, Failure> {
         let _turn = self.limiter.admit(&self.runtime).await;
+        if expires.is_some_and(|expires| expires <= self.runtime.now()) {
+            return Err(Failure::Transport(TransportError {
+                kind: TransportErrorKind::Timeout,
+                sent: false,
+                text: "its time was over before it was sent: the server would refuse it".to_owned(),
+            }));
+        }
         let get = self.use_get.load(Ordering::Relaxed);
         let method = if get { Method::Get } else { Method::Post };
         let mut answer = self.send(command, params, format, expires, method).await?;

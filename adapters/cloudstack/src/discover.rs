@@ -12,7 +12,7 @@ use std::time::Duration;
 use ccm_core::exec::error::CallError;
 use ccm_core::observe::{Capabilities, RateLimit};
 use ccm_core::version::Version;
-use tracing::{debug, info};
+use tracing::{info, warn};
 
 use crate::client::{Client, Format};
 use crate::envelope::{EnvelopeError, Object, xml_error, xml_version};
@@ -35,9 +35,12 @@ impl<T: Transport, R: Runtime> Client<T, R> {
     pub async fn discover(&self) -> Result<Capabilities, CallError> {
         let found = self.ask_capabilities().await?;
         self.limiter.announce(found.rate_limit);
-        let version = found.version.map(|version| version.to_string());
-        let version = version.as_deref().unwrap_or("unknown");
-        info!(version, rate_limit = ?found.rate_limit, "discovered");
+        let before = self.learned().capabilities.take();
+        if before.is_none_or(|(_, before)| before != found) {
+            let version = found.version.map(|version| version.to_string());
+            let version = version.as_deref().unwrap_or("unknown");
+            info!(version, rate_limit = ?found.rate_limit, "discovered");
+        }
         let shown = self.with_denials(&found);
         self.learned().capabilities = Some((self.runtime.now(), found));
         Ok(shown)
@@ -56,7 +59,10 @@ impl<T: Transport, R: Runtime> Client<T, R> {
     async fn ask_capabilities(&self) -> Result<Capabilities, CallError> {
         let (mut version, mut rate_limit) = (None, None);
         match self.ask(CAPABILITIES, &Vec::new()).await {
-            Ok(answer) => (version, rate_limit) = read_capabilities(&answer),
+            Ok(answer) => {
+                self.note_allowed(CAPABILITIES.name);
+                (version, rate_limit) = read_capabilities(&answer);
+            }
             Err(failure) if failure.is_denial() => self.note_denied(CAPABILITIES.name),
             Err(failure) => return Err(failure.into_error(CAPABILITIES)),
         }
@@ -72,22 +78,24 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         Capabilities { denied: denied.collect(), ..found.clone() }
     }
 
-    /// Remembers that the role lacks a command.
+    /// Remembers that the role lacks a command; says so the first time.
     pub(crate) fn note_denied(&self, command: &'static str) {
-        debug!(command, "denied");
-        self.learned().denied.insert(command, self.runtime.now());
+        let now = self.runtime.now();
+        if self.learned().denied.insert(command, now).is_none() {
+            let cost = cost_of(command);
+            warn!(command, cost, "the role may not use an optional command");
+        }
     }
 
     /// Whether a command was denied within the hour.
     pub(crate) fn is_denied(&self, command: &'static str) -> bool {
-        let now = self.runtime.now();
-        let mut learned = self.learned();
-        let since = learned.denied.get(command).copied();
-        let fresh = since.is_some_and(|since| later(since, BELIEVED) > now);
-        if since.is_some() && !fresh {
-            learned.denied.remove(command);
-        }
-        fresh
+        let since = self.learned().denied.get(command).copied();
+        since.is_some_and(|since| later(since, BELIEVED) > self.runtime.now())
+    }
+
+    /// Remembers that the role has a command.
+    pub(crate) fn note_allowed(&self, command: &'static str) {
+        self.learned().denied.remove(command);
     }
 
     async fn version_by_attribute(&self) -> Result<Option<Version>, CallError> {
@@ -106,6 +114,17 @@ impl<T: Transport, R: Runtime> Client<T, R> {
             }
             _ => Ok(version),
         }
+    }
+}
+
+/// What goes without an optional command.
+fn cost_of(command: &str) -> &'static str {
+    match command {
+        "listCapabilities" => "the rate limit is learned by being refused",
+        "listVPCs" => "whether a VPC has a Firewall service is found out by trying",
+        "listNetworkACLLists" => "ACL lists are known by what networks say of them",
+        "listNetworkACLs" => "ports of VPC tiers are not opened",
+        _ => "unknown",
     }
 }
 

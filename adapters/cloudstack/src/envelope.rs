@@ -63,7 +63,10 @@ pub(crate) fn read(response: &WireResponse) -> Result<Object, EnvelopeError> {
         let (line, column) = (error.line(), error.column());
         unreadable(format!("broken JSON (line {line}, column {column}) `{excerpt}`"))
     })?;
-    let shape = || unreadable(format!("JSON of another shape `{}`", quotable(body, EXCERPT)));
+    let shape = || {
+        let excerpt = quotable(body, EXCERPT);
+        unreadable(format!("JSON of another shape `{excerpt}`"))
+    };
     let Value::Object(root) = value else {
         return Err(shape());
     };
@@ -71,13 +74,13 @@ pub(crate) fn read(response: &WireResponse) -> Result<Object, EnvelopeError> {
     let (Some((key, Value::Object(inner))), None) = (entries.next(), entries.next()) else {
         return Err(shape());
     };
-    let code = inner.get("errorcode").and_then(number);
-    if code.is_none() && status < 400 {
-        return Ok(inner);
-    }
+    let Some(code) = inner.get("errorcode").and_then(number) else {
+        // A gateway's error may be JSON too: it says nothing of what CloudStack did.
+        return if status < 400 { Ok(inner) } else { Err(shape()) };
+    };
     let text = inner.get("errortext").and_then(Value::as_str).unwrap_or_default();
     Err(EnvelopeError::Server(ServerError {
-        code: code.unwrap_or(status),
+        code,
         text: error_text(text),
         no_such_api: key == "errorresponse",
     }))
@@ -173,7 +176,6 @@ mod tests {
         assert!(error.text.contains("request signature"), "{}", error.text);
         let error = server(200, r#"{"x":{"errorcode":"530","errortext":""}}"#);
         assert_eq!((error.code, error.text.as_str()), (530, "no text"));
-        assert_eq!(server(503, "{\"x\":{}}").code, 503);
     }
 
     #[test]
@@ -199,6 +201,7 @@ mod tests {
             (200, "{\"a\":{},\"b\":{}}", "another shape"),
             (200, "{\"a\":null}", "another shape"),
             (502, "Bad Gateway", "broken JSON"),
+            (502, "{\"error\":{\"message\":\"no upstream\"}}", "another shape"),
         ] {
             let error = answer(status, body).unwrap_err();
             assert!(error.to_string().contains(found), "{body:?}: {error}");

@@ -135,7 +135,8 @@ impl Failure {
             }
             Self::Pages(found) => {
                 answer.message = format!(
-                    "the pages of the list do not add up ({found}); it changes while it is read, or the server is wrong"
+                    "the pages of the list do not add up ({found}); it changes while it is read, \
+                     or the server is wrong"
                 );
             }
         }
@@ -200,6 +201,9 @@ pub(crate) fn failed_job(command: Command, code: u16, error: Option<&ServerError
     }
 }
 
+/// Beginning of a failed associateIpAddress (observed: of the loser of a race for the last one).
+const NO_ADDRESS: &str = "Failed to associate";
+
 fn message_of(what: &str, error: &ServerError) -> String {
     let ServerError { code, text, .. } = error;
     let advice = match code {
@@ -209,6 +213,9 @@ fn message_of(what: &str, error: &ServerError) -> String {
         531 => "; the object or domain belongs to somebody else",
         532 | 535 => "; raise the limit, or release what is not needed",
         533 => "; no such address is free",
+        530 if error.text.starts_with(NO_ADDRESS) => {
+            "; most likely a limit of addresses is reached"
+        }
         _ => "",
     };
     format!("{what} with {code}: {text}{advice}")
@@ -225,6 +232,8 @@ fn fault_of(error: &ServerError) -> Fault {
         400 | 430 | 431 | 536 | 537 => Fault::Refused,
         // Inside a job, and where the server wraps errors, a missing permission is a 530 too.
         530 if error.text.contains("does not have permission") => Fault::Permission,
+        // From 4.19.2 the limit of addresses may show only in the job, without its name.
+        530 if error.text.starts_with(NO_ADDRESS) => Fault::Quota,
         530 | 534 => Fault::Cloud,
         status => fault_of_status(status),
     }
@@ -251,8 +260,10 @@ fn effect_of_refusal(verb: Verb, error: &ServerError) -> Effect {
         (Verb::Create, 400..=429 | 430..=432 | 531..=533 | 535..=537) if !malformed => Effect::No,
         (Verb::Create, _) => Effect::Unknown,
         // Of a release nothing is known either: it touches every rule of the address.
-        (Verb::Release, 500..=599) if error.code != 531 => Effect::Unknown,
-        _ => Effect::No,
+        (Verb::Release, 530 | 534) => Effect::Unknown,
+        // An update or assign whose job id is in use (530) changes nothing.
+        (_, 400..=432 | 503 | 530..=537) => Effect::No,
+        (_, _) => Effect::Unknown,
     }
 }
 
@@ -387,7 +398,11 @@ mod tests {
             assert_eq!(refused(CREATE, code, text).effect, Effect::Unknown, "{code}");
         }
         let update = Command { name: "updateLoadBalancerRule", verb: Verb::Update };
-        assert_eq!(refused(update, 530, "x").effect, Effect::No);
+        for (code, effect) in
+            [(431, Effect::No), (503, Effect::No), (530, Effect::No), (599, Effect::Unknown)]
+        {
+            assert_eq!(refused(update, code, "x").effect, effect, "{code}");
+        }
     }
 
     #[test]

@@ -44,6 +44,9 @@ impl JobAnswer {
         let result = object.get("jobresult").filter(|value| value.is_object());
         let outcome = match fields.number::<u64>("jobstatus")? {
             0 => JobOutcome::Pending,
+            1 if says_failure(result) => {
+                JobOutcome::Failed { code: 530, error: Some(job_error(&Object::new(), 530)) }
+            }
             1 => JobOutcome::Succeeded,
             2 | 3 => {
                 let code = fields.optional_number("jobresultcode")?.unwrap_or(530);
@@ -91,6 +94,12 @@ impl JobAnswer {
         let result = self.result.as_ref().and_then(Value::as_object);
         Fields::inside("job result", result.unwrap_or(&empty)).error(name, "an object with an id")
     }
+}
+
+/// `{"success":false}`: no server seen says so, and it is not taken for a success.
+fn says_failure(result: Option<&Value>) -> bool {
+    let success = result.and_then(|result| result.get("success"));
+    success.is_some_and(|success| success == false || success == "false")
 }
 
 /// Following one job: how long it may take, and how long it may stay unknown.
@@ -190,6 +199,8 @@ mod tests {
     fn odd_job_answers() {
         assert!(read(&json!({})).is_err());
         assert!(read(&json!({"jobstatus": 9})).is_err());
+        let no_success = json!({"jobstatus": 1, "jobresult": {"success": false}});
+        assert_eq!(read(&no_success).unwrap().status(), JobStatus::Failed);
         assert_eq!(read(&json!({"jobstatus": "1"})).unwrap().status(), JobStatus::Succeeded);
         let text = json!({"jobstatus": 2, "jobresult": "gone"});
         let outcome = read(&text).unwrap().outcome;

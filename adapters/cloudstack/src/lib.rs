@@ -1,9 +1,9 @@
 //! The CloudStack API, from the core's vocabulary to the wire and back.
 //!
 //! ```text
-//! Call ─► calls ─┐                                  ┌─► decode ─► CloudState
-//!                ├─► client: sign, limit, send ─► envelope ─► error ─► CallError
-//! Scope ► observe┘        (change: follow the job)  └─► jobs
+//! Call ──► calls ──┐                                    ┌─► decode ─► CloudState, Output
+//!                  ├─► client: limit, sign, send ─► envelope ─► error ─► CallError
+//! Scope ─► observe ┘          (change: follow its job)  └─► jobs
 //! ```
 //!
 //! It decides nothing about load balancers. It decides how a request gets through: signature,
@@ -12,6 +12,7 @@
 //! Needs no admin call: everything works for a plain User and for the restricted project role,
 //! where what a role may not list is data ([`ccm_core::observe::Listing::Denied`]).
 
+mod addresses;
 mod calls;
 mod change;
 mod client;
@@ -20,6 +21,7 @@ mod discover;
 mod envelope;
 mod error;
 mod fields;
+mod follow;
 mod jobs;
 mod limiter;
 mod observe;

@@ -102,7 +102,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// The command ignores paging and answers with everything (observed): one page that must add up.
+    /// The command ignores paging and answers with everything: one page, that must add up.
     async fn members_of(
         &self,
         rule: &LoadBalancerRuleId,
@@ -160,7 +160,10 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         }
         let params = self.scoped(project, Vec::new());
         match self.list(command, &params, array).await {
-            Ok(entries) => Ok(Listing::Listed(entries)),
+            Ok(entries) => {
+                self.note_allowed(command.name);
+                Ok(Listing::Listed(entries))
+            }
             Err(failure) if failure.is_denial() => {
                 self.note_denied(command.name);
                 Ok(Listing::Denied)

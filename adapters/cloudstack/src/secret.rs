@@ -81,7 +81,12 @@ impl Redactor {
 /// A server's words, fit for an error or a log: no echo of a signed request, no line ends, at most
 /// `length` characters.
 pub(crate) fn quotable(text: &str, length: usize) -> String {
-    let flat: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    // Bodies can be large; what is removed below makes room for a little more than `length`.
+    let flat: String = text
+        .chars()
+        .take(length.saturating_mul(2).saturating_add(200))
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
     let flat = without_echo(flat.trim());
     let mut short: String = flat.chars().take(length).collect();
     if short.len() < flat.len() {

@@ -4,6 +4,7 @@
 //! Proxies come from the environment. Errors name the host at most.
 
 use std::error::Error;
+use std::fmt;
 use std::time::Duration;
 
 use reqwest::header::{CONTENT_TYPE, LOCATION};
@@ -15,6 +16,10 @@ use crate::wire::{
     Method, Transport, TransportError, TransportErrorKind, WireRequest, WireResponse,
 };
 
+/// Idle connections are dropped sooner than servers and balancers usually do so: a request that
+/// meets the end of its connection is lost.
+const IDLE: Duration = Duration::from_secs(20);
+
 /// Where the API is, and how to reach it.
 #[derive(Clone, Debug)]
 pub struct HttpOptions {
@@ -24,6 +29,8 @@ pub struct HttpOptions {
     pub extra_certificates: Option<Vec<u8>>,
     /// `ssl-no-verify` turns this off.
     pub verify_certificates: bool,
+    /// Whether `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` count.
+    pub system_proxy: bool,
     /// For the connection, TLS included.
     pub connect_timeout: Duration,
     /// For one request from its start to the last byte of its answer. A create behind a slow
@@ -40,6 +47,7 @@ impl HttpOptions {
             url: url.into(),
             extra_certificates: None,
             verify_certificates: true,
+            system_proxy: true,
             connect_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(90),
             max_body: 64 << 20,
@@ -52,7 +60,8 @@ impl HttpOptions {
 pub enum TransportConfigError {
     /// Not an address that requests can be sent to.
     #[error(
-        "api-url is not an http or https URL with a host and without query; write for example `https://cloud.example/client/api`"
+        "api-url is not an http or https URL with a host and without query; \
+         write for example `https://cloud.example/client/api`"
     )]
     Url,
     /// Not certificates.
@@ -64,7 +73,7 @@ pub enum TransportConfigError {
 }
 
 /// The real transport.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct HttpTransport {
     client: Client,
     url: Url,
@@ -162,6 +171,13 @@ impl HttpTransport {
     }
 }
 
+/// Shows the host: proxies from the environment may hold credentials.
+impl fmt::Debug for HttpTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HttpTransport({})", self.host)
+    }
+}
+
 impl Transport for HttpTransport {
     async fn send(&self, request: WireRequest) -> Result<WireResponse, TransportError> {
         let prepared = match request.method {
@@ -194,7 +210,11 @@ fn builder(options: &HttpOptions) -> Result<ClientBuilder, TransportConfigError>
         .referer(false)
         .connect_timeout(options.connect_timeout)
         .timeout(options.request_timeout)
+        .pool_idle_timeout(IDLE)
         .tls_danger_accept_invalid_certs(!options.verify_certificates);
+    if !options.system_proxy {
+        builder = builder.no_proxy();
+    }
     if let Some(pem) = &options.extra_certificates {
         let certificates =
             Certificate::from_pem_bundle(pem).map_err(TransportConfigError::Certificates)?;
@@ -205,10 +225,9 @@ fn builder(options: &HttpOptions) -> Result<ClientBuilder, TransportConfigError>
 
 /// The innermost error: the outer ones repeat the URL or say nothing.
 fn root_cause(error: &(dyn Error + 'static)) -> String {
-    let mut cause = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
+    let Some(cause) = std::iter::successors(Some(error), |error| inner(*error)).last() else {
+        return String::new();
+    };
     match cause.downcast_ref::<reqwest::Error>() {
         Some(_) => "request failed".to_owned(),
         None => cause.to_string(),
@@ -216,16 +235,14 @@ fn root_cause(error: &(dyn Error + 'static)) -> String {
 }
 
 fn is_tls(error: &(dyn Error + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(current) = cause {
-        let wrapped = current
-            .downcast_ref::<std::io::Error>()
-            .and_then(std::io::Error::get_ref)
-            .and_then(|inner| inner.downcast_ref::<rustls::Error>());
-        if current.is::<rustls::Error>() || wrapped.is_some() {
-            return true;
-        }
-        cause = current.source();
+    let mut chain = std::iter::successors(Some(error), |error| inner(*error));
+    chain.any(<dyn Error + 'static>::is::<rustls::Error>)
+}
+
+/// What an error wraps. An I/O error hides what it wraps from `source`.
+fn inner<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    match error.downcast_ref::<std::io::Error>() {
+        Some(wrapper) => wrapper.get_ref().map(|wrapped| wrapped as &(dyn Error + 'static)),
+        None => error.source(),
     }
-    false
 }
