@@ -10,6 +10,7 @@ use crate::plan::action::{
 };
 use crate::plan::builder::After;
 use crate::plan::draft::{Draft, known_ports};
+use crate::plan::network::some_names;
 use crate::plan::planner::{Planner, comes_before};
 use crate::plan::reason::{Disruption, Reason};
 use crate::plan::report::Note;
@@ -220,13 +221,13 @@ fn other_object(
     draft: &Draft<'_, '_>,
     address: &PublicIpId,
 ) -> Option<String> {
-    let mut rules = planner.observed.rules_on(address);
-    let rule = rules.find(|rule| {
+    let rules = planner.observed.rules_on(address).filter(|rule| {
         let of_known_service = matches!(planner.owners.owner(rule), Owner::Service(..));
         rule.state != RuleState::Deleting && !of_known_service
     });
-    if let Some(rule) = rule {
-        return Some(format!("rule {:?} ({}) is on it, which is not ours", rule.name, rule.id));
+    let rules: Vec<String> = rules.map(|rule| format!("{:?} ({})", rule.name, rule.id)).collect();
+    if !rules.is_empty() {
+        return Some(format!("not ours and on it: rule {}", some_names(rules.iter())));
     }
     let mut ports = draft.known_ports(address);
     for other in planner.others_on(address, &draft.service.key) {
