@@ -23,7 +23,7 @@ use ccm_core::render::human::{self, Colour};
 use ccm_kubernetes::memory::MemoryCluster;
 use ccm_simulator::world::World;
 use ccm_simulator::{Protocol, Request, Response, Simulator, TrafficQuery};
-use cloudstack_ccm::driver::{self, Silent};
+use cloudstack_ccm::driver::{self, DriverError, Silent};
 use cloudstack_ccm::ports::InMemory;
 use jiff::{Timestamp, ToSpan as _};
 
@@ -273,10 +273,21 @@ impl Lab {
 
     /// Reads both sides.
     pub fn read_at(&self, depth: Depth) -> driver::World {
+        self.try_read_at(depth).expect("a world that can be read")
+    }
+
+    /// Reads both sides, or fails to.
+    ///
+    /// # Errors
+    /// If CloudStack's lists can't be read.
+    pub fn try_read(&self) -> Result<driver::World, DriverError> {
+        self.try_read_at(Depth::Quick)
+    }
+
+    fn try_read_at(&self, depth: Depth) -> Result<driver::World, DriverError> {
         let learned = self.learned.clone();
         let cloud = TroubledCloud { cloud: &self.client, troubles: &self.troubles };
-        let read = driver::read(&cloud, &self.cluster, &self.policy, learned, depth);
-        block_on(read).expect("a world that can be read")
+        block_on(driver::read(&cloud, &self.cluster, &self.policy, learned, depth))
     }
 
     /// Plans a Service, and checks the laws of order on the plan.

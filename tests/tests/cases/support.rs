@@ -112,6 +112,11 @@ pub fn annotate(raw: &mut RawService, name: &str, value: &str) {
     raw.annotations.insert(annotation(name), value.to_owned());
 }
 
+/// Removes an annotation of ours.
+pub fn unset(raw: &mut RawService, name: &str) {
+    raw.annotations.remove(&annotation(name));
+}
+
 /// Removes every annotation of ours, as some deployment tools do.
 pub fn strip(raw: &mut RawService) {
     let prefix = annotation("");
