@@ -6,6 +6,7 @@ use crate::ids::PublicIpId;
 use crate::model::policy::Mode;
 use crate::model::record::Opening;
 use crate::model::service::{Port, Service};
+use crate::observe::LoadBalancerRule;
 use crate::observe::ownership::port_of;
 use crate::plan::Planned;
 use crate::plan::builder::Builder;
@@ -52,6 +53,7 @@ impl<'a, 'b> Draft<'a, 'b> {
     }
 
     /// The ports that are or were ours on an address: of rules, of recorded openings, of the spec.
+    /// A port that somebody else's rule serves is not among them: what is open there is theirs.
     pub(super) fn known_ports(&self, address: &PublicIpId) -> BTreeSet<Port> {
         let rules = self.standing.rules_on(address).map(port_of);
         let record = self.service.recorded.record.iter();
@@ -60,7 +62,15 @@ impl<'a, 'b> Draft<'a, 'b> {
             let transport = port.transport.as_ref().ok()?;
             Some(Port { transport: *transport, number: port.number })
         });
-        rules.chain(openings).chain(asked).collect()
+        let known = rules.chain(openings).chain(asked);
+        known.filter(|port| !self.is_served_by_others(address, *port)).collect()
+    }
+
+    fn is_served_by_others(&self, address: &PublicIpId, port: Port) -> bool {
+        let on_port = |rule: &&LoadBalancerRule| port_of(rule) == port;
+        let served = self.planner.observed.rules_on(address).any(|rule| on_port(&rule));
+        let ours = self.standing.rules_on(address).any(|rule| on_port(&rule));
+        served && !ours
     }
 
     /// The finished plan.
