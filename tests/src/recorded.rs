@@ -120,18 +120,16 @@ impl Recorded {
         for node in read(&folder, "nodes.json", "Node").nodes {
             cluster.set_node(node);
         }
-        Self::new(answers, cluster)
+        Self::new(answers, cluster, Policy::new(ClusterId::parse("prod").expect("a cluster id")))
     }
 
-    fn new(answers: Map<String, Value>, cluster: MemoryCluster) -> Self {
+    fn new(answers: Map<String, Value>, cluster: MemoryCluster, policy: Policy) -> Self {
         let recording = Recording { answers: Arc::new(Mutex::new(answers)) };
         let now: Timestamp = NOW.parse().expect("an instant");
         let credentials = Credentials::new("recorded-api-key", "recorded-secret-key");
         let runtime = VirtualRuntime::new(now);
         let client = Client::new(recording.clone(), runtime, credentials, Options::default());
-        let cluster_id = ClusterId::parse("prod").expect("a cluster id");
-        let policy = Policy::new(cluster_id.clone());
-        let cluster = InMemory::new(cluster, cluster_id);
+        let cluster = InMemory::new(cluster, policy.cluster_id.clone());
         Self { client, recording, cluster, policy, now }
     }
 
@@ -139,7 +137,8 @@ impl Recorded {
     #[must_use]
     pub fn branch(&self) -> Self {
         let answers = self.recording.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        Self::new(answers.clone(), self.cluster.with(|cluster| cluster.clone()))
+        let cluster = self.cluster.with(|cluster| cluster.clone());
+        Self::new(answers.clone(), cluster, self.policy.clone())
     }
 
     /// Changes what CloudStack answers to a list command, row by row.
@@ -220,8 +219,9 @@ impl Recorded {
 }
 
 fn json_of(path: &Path) -> Value {
-    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path:?}: {error}"))
+    let shown = path.display();
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{shown}: {error}"));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{shown}: {error}"))
 }
 
 /// The items of a list, as the reader of manifests takes them.

@@ -204,3 +204,20 @@ fn port_that_others_opened_is_not_opened_again_nor_closed() {
         assert_eq!(story.listed("listFirewallRules", "firewallrule").len(), 1);
     });
 }
+
+#[test]
+fn free_address_that_two_services_ask_for_is_associated_once() {
+    golden("addresses/free-asked-twice", Setup::standard, |story| {
+        let web = pinned(story, FREE);
+        story.lab.runtime.pass(10);
+        let api = story.lab.create("api", |raw| {
+            raw.load_balancer_ip = Some(FREE.to_owned());
+            raw.ports = vec![port("api", "TCP", 8080, 30088)];
+        });
+        story.stay("the younger Service waits", &api);
+        story.change("the older Service takes the address", &web);
+        story.change("the younger Service joins", &api);
+        story.answers(CLIENT, FREE, 80, &NODES);
+        story.answers(CLIENT, FREE, 8080, &NODES);
+    });
+}

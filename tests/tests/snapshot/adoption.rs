@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ccm_core::ids::ServiceKey;
+use ccm_core::model::policy::AdoptUnrecorded;
 use ccm_core::model::record::Verdict;
 use ccm_core::parse::raw::{RawService, RawServicePort};
 use ccm_core::plan::action::{Action, Edit, FinalizerChange, PlannedPatch};
@@ -92,13 +93,10 @@ fn first_plan_makes_no_call_and_writes_records_only() {
 }
 
 #[test]
-fn other_nodes_and_status_of_a_node_change_nothing() {
-    // The digests that adoption wrote spare the reading of members: they must be right.
+fn node_that_goes_after_the_adoption_is_removed_from_every_rule() {
     for state in &STATES {
         let recorded = (state.load)();
         adopt(&recorded);
-        let (plans, _) = recorded.plan_some(&recorded.services(), Depth::Quick);
-        assert!(plans.iter().all(|planned| planned.plan.is_empty()), "{}", state.name);
         let gone = recorded.cluster.with(|cluster| {
             let name = cluster.nodes().next().unwrap().name.clone();
             cluster.remove_node(&name)
@@ -365,4 +363,23 @@ fn calls(plan: &Plan, command: &str) -> usize {
 fn leaves(plan: &Plan) -> bool {
     let last = plan.steps.last().map(|step| &step.action);
     matches!(last, Some(Action::PatchService(patch)) if patch.finalizer == Some(FinalizerChange::Remove))
+}
+
+#[test]
+fn policy_may_keep_or_release_what_nothing_proves() {
+    for (choice, released) in [(AdoptUnrecorded::Keep, false), (AdoptUnrecorded::Release, true)] {
+        let mut recorded = Recorded::load("go-1.2.0");
+        recorded.policy.adopt_unrecorded_addresses = choice;
+        // Long before any of the Services was created.
+        recorded.edit_rows("listPublicIpAddresses", |address| {
+            address["allocated"] = "2026-11-01T00:00:00+0000".into();
+        });
+        for key in recorded.services() {
+            let recorded = recorded.branch();
+            recorded.delete(&key.name);
+            let (planned, _) = recorded.plan(&key);
+            let released = released || key.name == "pinned";
+            assert_eq!(calls(&planned.plan, "disassociateIpAddress") == 1, released, "{key}");
+        }
+    }
 }

@@ -156,3 +156,43 @@ fn verdict_of_the_go_controller_decides() {
         },
     );
 }
+
+#[test]
+fn stripped_record_is_written_again_and_the_descriptions_prove() {
+    golden("deletion/stripped-record", Setup::standard, |story| {
+        let web = story.lab.create("web", |_| ());
+        story.lab.settle(&web);
+        story.lab.edit(&web, |raw| raw.annotations.clear());
+        story.change("a deployment tool removed what it does not know", &web);
+        story.lab.edit(&web, |raw| raw.annotations.clear());
+        story.lab.delete(&web);
+        story.change("it did so again, and the Service is deleted", &web);
+        assert!(!story.holds(FIRST));
+        assert_eq!(story.listed("listFirewallRules", "firewallrule").len(), 0);
+    });
+}
+
+#[test]
+fn copied_manifest_proves_nothing() {
+    golden("deletion/copied-manifest", Setup::standard, |story| {
+        let web = story.lab.create("web", |_| ());
+        story.lab.settle(&web);
+        let original = story.lab.service(&web).unwrap();
+        let copy = story.lab.create("copy", |raw| {
+            raw.annotations = original.annotations.clone();
+            raw.ports[0].node_port = Some(30099);
+        });
+        story.change("a Service is created from the manifest of another one", &copy);
+        let address = story.published(&copy).remove(0);
+        assert_ne!(address, FIRST);
+        story.lab.delete(&copy);
+        story.change("the copy is deleted", &copy);
+        assert!(story.holds(FIRST));
+        assert!(!story.holds(&address));
+        story.answers(CLIENT, FIRST, 80, &["node-1", "node-2", "node-3"]);
+        let again = story.lab.create("copy", |raw| raw.annotations = original.annotations.clone());
+        story.lab.delete(&again);
+        assert_eq!(story.lab.service(&again), None, "without a finalizer it goes at once");
+        assert!(story.holds(FIRST));
+    });
+}

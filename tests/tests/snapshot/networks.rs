@@ -110,3 +110,48 @@ fn restricted_project_role_serves_without_the_lists_that_it_lacks() {
         story.answers(CLIENT, FIRST, 80, &["web-1", "web-2"]);
     });
 }
+
+#[test]
+fn network_that_the_account_cannot_see_refuses_the_service() {
+    // The Nodes are in a project, and no project is configured.
+    let setup = || {
+        let mut setup = Setup::standard().nodes(&["web-1", "web-2"]);
+        setup.account = "member".to_owned();
+        setup
+    };
+    golden("networks/not-visible", setup, |story| {
+        let web = story.lab.create("web", |_| ());
+        let text = story.stay("a new Service with Nodes in a project", &web);
+        assert!(text.contains("could not find network"), "{text}");
+        assert_eq!(story.lab.changing_calls(), Vec::<&str>::new());
+    });
+}
+
+#[test]
+fn network_without_balancer_refuses_the_service() {
+    let setup = || {
+        let mut setup = Setup::standard();
+        let services = ["Dhcp", "Dns", "SourceNat", "Firewall"].map(str::to_owned);
+        setup.world.networks[0].services = Some(services.to_vec());
+        setup
+    };
+    golden("networks/without-balancer", setup, |story| {
+        let web = story.lab.create("web", |_| ());
+        story.stay("a new Service", &web);
+        assert_eq!(story.lab.changing_calls(), Vec::<&str>::new());
+    });
+}
+
+#[test]
+fn nodes_in_two_networks_are_served_in_the_one_of_most() {
+    let setup = || Setup::standard().nodes(&["iso2-1", "node-1", "node-2"]);
+    golden("networks/most-nodes", setup, |story| {
+        let web = story.lab.create("web", |_| ());
+        story.change("a new Service", &web);
+        story.answers(CLIENT, FIRST, 80, &["node-1", "node-2"]);
+        story.lab.cluster.with(|cluster| cluster.remove_node("node-1"));
+        story.lab.cluster.with(|cluster| cluster.remove_node("node-2"));
+        story.stay("the Nodes of its network are removed, the last members stay", &web);
+        story.answers(CLIENT, FIRST, 80, &["node-1", "node-2"]);
+    });
+}

@@ -158,3 +158,16 @@ fn change_of_type_takes_everything_away_but_the_service() {
         story.answers(CLIENT, &address, 80, &NODES);
     });
 }
+
+#[test]
+fn service_with_ipv6_only_is_refused() {
+    golden("options/ipv6-only", Setup::standard, |story| {
+        let web = story.lab.create("web", |raw| raw.ip_families = vec!["IPv6".into()]);
+        story.stay("a new Service of family IPv6", &web);
+        assert_eq!(story.lab.changing_calls(), Vec::<&str>::new());
+        let both = ["IPv4".to_owned(), "IPv6".to_owned()];
+        let dual = story.lab.create("dual", |raw| raw.ip_families = both.to_vec());
+        story.change("a new Service of both families", &dual);
+        story.answers(CLIENT, FIRST, 80, &NODES);
+    });
+}

@@ -114,3 +114,21 @@ fn changes_made_by_hand_are_repaired() {
         story.answers(CLIENT, &address, 80, &NODES);
     });
 }
+
+#[test]
+fn protocol_that_nobody_balances_is_refused_and_the_others_work() {
+    golden("ports/sctp", Setup::standard, |story| {
+        let web = story.lab.create("web", |raw| raw.ports.push(port("sig", "SCTP", 3868, 30386)));
+        story.change("a new Service with an SCTP port", &web);
+        story.answers(CLIENT, FIRST, 80, &NODES);
+    });
+}
+
+#[test]
+fn port_without_node_port_refuses_the_service() {
+    golden("ports/no-node-port", Setup::standard, |story| {
+        let web = story.lab.create("web", |raw| raw.ports[0].node_port = Some(0));
+        story.stay("a new Service without node ports", &web);
+        assert_eq!(story.lab.changing_calls(), Vec::<&str>::new());
+    });
+}

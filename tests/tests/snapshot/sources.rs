@@ -1,6 +1,7 @@
 //! Who may come in: the annotation restricts the rule, the field restricts the firewall.
 
 use ccm_core::ids::ServiceKey;
+use ccm_core::model::policy::SourceRangesMode;
 use ccm_tests::lab::{Setup, annotation};
 
 use crate::story::{CLIENT, FIRST, STRANGER, Story, golden};
@@ -174,6 +175,21 @@ fn source_ranges_have_no_effect_on_acl_networks_and_say_so() {
         annotate(story, &web, NARROW);
         story.change("the annotation is set", &web);
         story.answers(CLIENT, FIRST, 80, &["tier1-1"]);
+        story.answers(STRANGER, FIRST, 80, &[]);
+    });
+}
+
+#[test]
+fn strict_mode_restricts_the_rule_on_every_network() {
+    let setup = || Setup::standard().nodes(&["tier1-1"]);
+    golden("sources/strict", setup, |story| {
+        story.lab.policy.source_ranges_mode = SourceRangesMode::Strict;
+        let web = story.lab.create("web", |raw| raw.source_ranges = vec![NARROW.into()]);
+        story.change("a new Service with one range", &web);
+        story.answers(CLIENT, FIRST, 80, &["tier1-1"]);
+        story.answers(STRANGER, FIRST, 80, &[]);
+        annotate(story, &web, "192.0.2.0/24");
+        story.stay("the annotation says something else", &web);
         story.answers(STRANGER, FIRST, 80, &[]);
     });
 }

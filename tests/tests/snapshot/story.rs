@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use ccm_core::ids::ServiceKey;
-use ccm_core::plan::Planned;
+use ccm_core::plan::action::Kind;
 use ccm_core::plan::planner::Depth;
+use ccm_core::plan::{Planned, Step};
 use ccm_core::render::human::{self, Colour};
 use ccm_simulator::LoggedCall;
 use ccm_tests::lab::{Lab, Setup, fixture};
@@ -47,7 +48,9 @@ impl Story {
     fn put_down(&mut self, title: &str, key: &ServiceKey) -> Planned {
         let (planned, document) = self.lab.plan(key);
         let plan = human::print(&document, Colour::Never);
-        self.text.push_str(&format!("## {title}\n\n{plan}\n"));
+        for part in ["## ", title, "\n\n", &plan, "\n"] {
+            self.text.push_str(part);
+        }
         planned
     }
 
@@ -62,8 +65,12 @@ impl Story {
     pub(crate) fn change(&mut self, title: &str, key: &ServiceKey) {
         let planned = self.put_down(title, key);
         assert!(!planned.plan.is_empty(), "{title}: nothing is planned");
+        let before = self.lab.changing_calls().len();
         let outcome = self.lab.execute(&planned);
         assert!(outcome.is_success(), "{title}: {outcome:#?}");
+        let made = self.lab.changing_calls().len() - before;
+        let is_change = |step: &&Step| step.action.kind() == Kind::Change;
+        assert_eq!(made, planned.plan.steps.iter().filter(is_change).count(), "calls of {title}");
         self.expect_settled(title, key);
     }
 
@@ -79,7 +86,8 @@ impl Story {
     pub(crate) fn stay(&mut self, title: &str, key: &ServiceKey) -> String {
         let planned = self.put_down(title, key);
         assert!(planned.plan.is_empty(), "{title}: {:#?}", planned.plan);
-        planned.report.notes.iter().map(|note| format!("{note}\n")).collect()
+        let notes: Vec<String> = planned.report.notes.iter().map(ToString::to_string).collect();
+        notes.join("\n")
     }
 
     /// Checks which VMs answer a connection.
@@ -99,7 +107,8 @@ impl Story {
     /// The rules that CloudStack lists, by public port.
     pub(crate) fn rules(&self, port: u16) -> Vec<Value> {
         let rules = self.listed("listLoadBalancerRules", "loadbalancerrule");
-        rules.into_iter().filter(|rule| rule["publicport"] == port.to_string()).collect()
+        let port = Value::from(port.to_string());
+        rules.into_iter().filter(|rule| rule["publicport"] == port).collect()
     }
 
     /// The id of the only rule for a public port.
