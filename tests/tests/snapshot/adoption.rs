@@ -313,11 +313,15 @@ fn address_that_was_allocated_long_before_the_service_is_kept() {
                 address["allocated"] = allocated.into();
             }
         });
+        let plain = ServiceKey::new("default", "plain");
+        let unproven = |note: &Note| note.code() == "AddressUnproven";
+        let adoption = recorded.plan(&plain).0;
+        assert_eq!(adoption.report.notes.iter().any(unproven), !ours, "{allocated}");
         recorded.delete("plain");
-        let (planned, _) = recorded.plan(&ServiceKey::new("default", "plain"));
+        let (planned, _) = recorded.plan(&plain);
         let released = calls(&planned.plan, "disassociateIpAddress") == 1;
         assert_eq!(released, ours, "{allocated}");
-        let told = planned.report.notes.iter().any(|note| note.code() == "AddressUnproven");
+        let told = planned.report.notes.iter().any(unproven);
         assert_eq!(told, !ours, "{allocated}: {:#?}", planned.report);
         assert!(leaves(&planned.plan));
     }
