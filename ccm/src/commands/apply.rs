@@ -39,7 +39,7 @@ pub(super) async fn run(args: &ApplyArgs, console: Console) -> Result<Exit> {
     same_scope(&saved.policy, &config)?;
     let steps = by_service(&saved.document);
     if steps.is_empty() {
-        console.print("No changes: the plan has no steps.\n")?;
+        console.print("Applied: no changes; the plan has no steps.\n")?;
         return Ok(Exit::Done);
     }
     let client = connect::client(&config, saved.policy.project.as_ref(), TokioRuntime)?;
