@@ -17,16 +17,19 @@ use ccm_core::parse::raw::{RawNode, RawService, RawServicePort};
 use ccm_core::plan::Planned;
 use ccm_core::plan::check::check;
 use ccm_core::plan::planner::{Depth, Planner};
+use ccm_core::plan::report::{Note, Severity};
 use ccm_core::render::document::Document;
 use ccm_core::render::human::{self, Colour};
 use ccm_kubernetes::memory::MemoryCluster;
 use ccm_simulator::world::World;
 use ccm_simulator::{Protocol, Request, Response, Simulator, TrafficQuery};
-use cloudstack_ccm::driver::{self, Silent};
+use cloudstack_ccm::driver::{self, DriverError, Silent};
 use cloudstack_ccm::ports::InMemory;
 use jiff::{Timestamp, ToSpan as _};
 
+use crate::objects::Objects;
 use crate::schema;
+use crate::trouble::{TroubledCloud, Troubles};
 
 /// Rounds in which anything must have converged.
 const ROUNDS: usize = 12;
@@ -123,6 +126,9 @@ pub struct Lab {
     pub policy: Policy,
     /// What executions learned.
     pub learned: Learned,
+    /// What happens between the client and the rest.
+    pub troubles: Troubles,
+    keys: (String, String),
     world: World,
 }
 
@@ -196,13 +202,21 @@ impl Lab {
             ProjectId::parse(id).expect("a project id")
         });
         let cluster_id = ClusterId::parse("prod").expect("a cluster id");
-        let options = Options { project: project.clone(), ..Options::default() };
-        let credentials = Credentials::new(&keys.api_key, &keys.secret_key);
-        let client = Client::new(simulator.clone(), runtime.clone(), credentials, options);
+        let keys = (keys.api_key.clone(), keys.secret_key.clone());
         let policy = Policy { project, ..Policy::new(cluster_id.clone()) };
+        let client = client(&simulator, &runtime, &keys, &policy);
         let cluster = InMemory::new(MemoryCluster::default(), cluster_id);
-        let learned = Learned::default();
-        let lab = Self { simulator, runtime, client, cluster, policy, learned, world };
+        let lab = Self {
+            simulator,
+            runtime,
+            client,
+            cluster,
+            policy,
+            learned: Learned::default(),
+            troubles: Troubles::default(),
+            keys,
+            world,
+        };
         for name in &nodes {
             lab.add_node(name);
         }
@@ -260,9 +274,21 @@ impl Lab {
 
     /// Reads both sides.
     pub fn read_at(&self, depth: Depth) -> driver::World {
+        self.try_read_at(depth).expect("a world that can be read")
+    }
+
+    /// Reads both sides, or fails to.
+    ///
+    /// # Errors
+    /// If CloudStack's lists can't be read.
+    pub fn try_read(&self) -> Result<driver::World, DriverError> {
+        self.try_read_at(Depth::Quick)
+    }
+
+    fn try_read_at(&self, depth: Depth) -> Result<driver::World, DriverError> {
         let learned = self.learned.clone();
-        let read = driver::read(&self.client, &self.cluster, &self.policy, learned, depth);
-        block_on(read).expect("a world that can be read")
+        let cloud = TroubledCloud { cloud: &self.client, troubles: &self.troubles };
+        block_on(driver::read(&cloud, &self.cluster, &self.policy, learned, depth))
     }
 
     /// Plans a Service, and checks the laws of order on the plan.
@@ -299,13 +325,9 @@ impl Lab {
     /// Executes a plan.
     pub fn execute(&mut self, planned: &Planned) -> Outcome {
         let mut lanes = ccm_core::exec::lanes::Lanes::default();
-        let outcome = block_on(driver::execute(
-            &self.client,
-            &self.cluster,
-            &planned.plan,
-            &mut lanes,
-            &Silent,
-        ));
+        let cloud = TroubledCloud { cloud: &self.client, troubles: &self.troubles };
+        let outcome =
+            block_on(driver::execute(&cloud, &self.cluster, &planned.plan, &mut lanes, &Silent));
         self.learned.refused_jobs.extend(outcome.learned.refused_jobs.iter().cloned());
         let learned = outcome.learned.vpcs_without_firewall.iter().cloned();
         self.learned.vpcs_without_firewall.extend(learned);
@@ -329,10 +351,21 @@ impl Lab {
         panic!("{key} did not converge in {ROUNDS} rounds: {:#?}", plans.last());
     }
 
-    /// Reconciles once, and checks that a second plan is empty.
+    /// Reconciles once, and checks that a second plan is empty, however closely one looks.
     pub fn settle(&mut self, key: &ServiceKey) {
         let plans = self.converge(key);
         assert!(plans.len() <= 1, "{key} took {} plans: {plans:#?}", plans.len());
+        if self.service(key).is_some() {
+            let (planned, _) = self.plan_in(&self.read_at(Depth::Thorough), key);
+            assert!(planned.plan.is_empty(), "{:#?}", planned.plan);
+        }
+    }
+
+    /// Plans and executes a Service once, with every member read: a drift round.
+    pub fn drift_round(&mut self, key: &ServiceKey) -> (Planned, Outcome) {
+        let (planned, _) = self.plan_in(&self.read_at(Depth::Thorough), key);
+        let outcome = self.execute(&planned);
+        (planned, outcome)
     }
 
     /// Sends a command as the account of the controller, as a person would, and lets its job end.
@@ -357,6 +390,40 @@ impl Lab {
         answer.expect("one root key")
     }
 
+    /// The process dies and starts again: nothing but what was written is known.
+    pub fn restart(&mut self) {
+        self.learned = Learned::default();
+        self.client = client(&self.simulator, &self.runtime, &self.keys, &self.policy);
+    }
+
+    /// Reconciles as time passes, whatever fails, until nothing is planned and nothing waited for.
+    /// Gives the plans that were not empty.
+    pub fn recover(&mut self, key: &ServiceKey) -> Vec<Planned> {
+        let mut plans = Vec::new();
+        for _ in 0..ROUNDS * 2 {
+            if self.service(key).is_none() {
+                return plans;
+            }
+            let (planned, outcome) = self.reconcile(key);
+            let waits = |note: &Note| note.severity() == Severity::Waiting;
+            let done = planned.plan.is_empty() && !planned.report.notes.iter().any(waits);
+            if done {
+                return plans;
+            }
+            if !outcome.is_success() || planned.plan.is_empty() {
+                self.runtime.pass(120);
+            }
+            plans.push(planned);
+        }
+        panic!("{key} did not recover: {:#?}", plans.last());
+    }
+
+    /// What the accounts of the controller and of a project see in CloudStack.
+    pub fn objects(&self) -> Objects {
+        let now = self.runtime.now();
+        self.simulator.with(|simulator| Objects::of(simulator, &["prod", "member"], now))
+    }
+
     /// Names of the VMs that answer a connection; empty if nobody does.
     pub fn reach(&self, source: &str, address: &str, port: u16) -> BTreeSet<String> {
         let query = TrafficQuery {
@@ -376,6 +443,17 @@ impl Lab {
             changing.map(|call| call.command).collect()
         })
     }
+}
+
+fn client(
+    simulator: &SharedSimulator,
+    runtime: &VirtualRuntime,
+    keys: &(String, String),
+    policy: &Policy,
+) -> Client<SharedSimulator, VirtualRuntime> {
+    let options = Options { project: policy.project.clone(), ..Options::default() };
+    let credentials = Credentials::new(&keys.0, &keys.1);
+    Client::new(simulator.clone(), runtime.clone(), credentials, options)
 }
 
 /// Service `shop/<name>` of type LoadBalancer with one port, 80 to node port 30080.
@@ -415,6 +493,6 @@ pub fn annotation(key: &str) -> String {
     format!("service.beta.kubernetes.io/cloudstack-load-balancer-{key}")
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

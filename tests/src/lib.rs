@@ -3,6 +3,8 @@
 
 pub mod interrupted;
 pub mod lab;
+pub mod objects;
 pub mod oracle;
 pub mod replay;
 pub mod schema;
+pub mod trouble;

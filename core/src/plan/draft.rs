@@ -51,16 +51,9 @@ impl<'a, 'b> Draft<'a, 'b> {
         self.planner.policy.mode == Mode::Cluster
     }
 
-    /// The ports that are or were ours on an address: of rules, of recorded openings, of the spec.
+    /// The ports that are or were ours on an address.
     pub(super) fn known_ports(&self, address: &PublicIpId) -> BTreeSet<Port> {
-        let rules = self.standing.rules_on(address).map(port_of);
-        let record = self.service.recorded.record.iter();
-        let openings = record.flat_map(|record| &record.openings).filter_map(Opening::port);
-        let asked = self.service.spec.iter().flat_map(|spec| &spec.ports).filter_map(|port| {
-            let transport = port.transport.as_ref().ok()?;
-            Some(Port { transport: *transport, number: port.number })
-        });
-        rules.chain(openings).chain(asked).collect()
+        known_ports(self.service, self.standing, address)
     }
 
     /// The finished plan.
@@ -79,4 +72,21 @@ impl<'a, 'b> Draft<'a, 'b> {
             self.report.add(Note::AddressGone { address: address.clone() });
         }
     }
+}
+
+/// The ports that are or were a Service's on an address: of rules, of recorded openings, of the
+/// spec.
+pub(super) fn known_ports(
+    service: &Service,
+    standing: &Standing<'_>,
+    address: &PublicIpId,
+) -> BTreeSet<Port> {
+    let rules = standing.rules_on(address).map(port_of);
+    let record = service.recorded.record.iter();
+    let openings = record.flat_map(|record| &record.openings).filter_map(Opening::port);
+    let asked = service.spec.iter().flat_map(|spec| &spec.ports).filter_map(|port| {
+        let transport = port.transport.as_ref().ok()?;
+        Some(Port { transport: *transport, number: port.number })
+    });
+    rules.chain(openings).chain(asked).collect()
 }

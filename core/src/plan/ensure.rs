@@ -91,7 +91,8 @@ impl<'a> Decision<'a> {
     ) -> Result<(), PlanError> {
         self.add_notes(draft, spec);
         let nothing_to_serve = self.ports.served.is_empty();
-        if nothing_to_serve && self.target.held().is_none() {
+        if (nothing_to_serve && !self.is_at_home(draft.standing)) || self.would_cut(draft.standing)
+        {
             return Ok(());
         }
         let works = self.compare_ports(draft, spec)?;
@@ -116,6 +117,20 @@ impl<'a> Decision<'a> {
         }
         writes.begin(draft, &address);
         Ok(())
+    }
+
+    /// Whether the address is one that the Service holds already.
+    fn is_at_home(&self, standing: &Standing<'_>) -> bool {
+        self.target.held().is_some_and(|address| standing.holding(&address.id).is_some())
+    }
+
+    /// Whether a port that is served on the old address would not be on the new one. Then the
+    /// Service stays where it is, whole.
+    fn would_cut(&self, standing: &Standing<'_>) -> bool {
+        public_ip::replaced(standing, &self.target).iter().any(|old| {
+            let mut rules = standing.rules_on(&old.id);
+            rules.any(|rule| self.ports.refused.contains(&port_of(rule)))
+        })
     }
 
     /// Make before break: an old address goes once the new one is published.
@@ -204,7 +219,7 @@ impl<'a> Decision<'a> {
     ) -> firewall_rule::FirewallChange<'a> {
         let (own, foreign) = match self.target.held() {
             Some(address) => firewall_rule::own_and_foreign(
-                draft.planner.observed,
+                draft.planner,
                 draft.service,
                 draft.standing.basis,
                 draft.standing.holding(&address.id),

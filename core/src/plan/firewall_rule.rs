@@ -13,8 +13,9 @@
 use crate::cidr::{Cidr, CidrSet};
 use crate::model::record::Opening;
 use crate::model::service::{Port, Service};
-use crate::observe::index::Observed;
+use crate::observe::ownership::{Owner, port_of};
 use crate::observe::{FirewallRule, RuleState};
+use crate::plan::planner::Planner;
 use crate::plan::report::Note;
 use crate::plan::standing::{Basis, Holding};
 
@@ -94,9 +95,9 @@ pub(super) fn change<'a>(
 ///
 /// On an address of ours every rule on exactly a port of ours is ours. On a user's address it is
 /// those that were recorded; in adoption all on exactly the port; with the record lost those that
-/// the Service asks for now.
+/// the Service asks for now. A port that somebody else serves is theirs, with all that opens it.
 pub(super) fn own_and_foreign<'a>(
-    observed: &'a Observed,
+    planner: &Planner<'a>,
     service: &Service,
     basis: Basis,
     holding: Option<&Holding>,
@@ -104,8 +105,10 @@ pub(super) fn own_and_foreign<'a>(
     port: Port,
 ) -> (Vec<&'a FirewallRule>, Vec<&'a FirewallRule>) {
     let ours = holding.is_some_and(|holding| holding.ours);
+    let theirs = is_served_by_others(planner, service, address, port);
     let is_own = |rule: &FirewallRule| {
         rule.port() == Some(port)
+            && !theirs
             && (ours
                 || match basis {
                     Basis::Adoption => holding.is_some(),
@@ -114,10 +117,24 @@ pub(super) fn own_and_foreign<'a>(
                     Basis::Nothing => false,
                 })
     };
-    observed
+    planner
+        .observed
         .firewall_rules_on(address)
         .filter(|rule| rule.covers(port))
         .partition(|rule| is_own(rule))
+}
+
+fn is_served_by_others(
+    planner: &Planner<'_>,
+    service: &Service,
+    address: &crate::ids::PublicIpId,
+    port: Port,
+) -> bool {
+    planner.observed.rules_on(address).any(|rule| {
+        let own =
+            matches!(planner.owners.owner(rule), Owner::Service(key, _) if key == service.key);
+        rule.state != RuleState::Deleting && port_of(rule) == port && !own
+    })
 }
 
 /// Whether the record holds an opening.

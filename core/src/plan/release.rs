@@ -9,7 +9,8 @@ use crate::plan::action::{
     DisassociateIpAddress,
 };
 use crate::plan::builder::After;
-use crate::plan::draft::Draft;
+use crate::plan::draft::{Draft, known_ports};
+use crate::plan::network::some_names;
 use crate::plan::planner::{Planner, comes_before};
 use crate::plan::reason::{Disruption, Reason};
 use crate::plan::report::Note;
@@ -78,7 +79,7 @@ fn close_firewall(
     reason: &Reason,
 ) -> After {
     let (own, _) = firewall_rule::own_and_foreign(
-        draft.planner.observed,
+        draft.planner,
         draft.service,
         draft.standing.basis,
         draft.standing.holding(address),
@@ -220,15 +221,19 @@ fn other_object(
     draft: &Draft<'_, '_>,
     address: &PublicIpId,
 ) -> Option<String> {
-    let mut rules = planner.observed.rules_on(address);
-    let rule = rules.find(|rule| {
+    let rules = planner.observed.rules_on(address).filter(|rule| {
         let of_known_service = matches!(planner.owners.owner(rule), Owner::Service(..));
         rule.state != RuleState::Deleting && !of_known_service
     });
-    if let Some(rule) = rule {
-        return Some(format!("rule {:?} ({}) is on it, which is not ours", rule.name, rule.id));
+    let rules: Vec<String> = rules.map(|rule| format!("{:?} ({})", rule.name, rule.id)).collect();
+    if !rules.is_empty() {
+        return Some(format!("not ours and on it: rule {}", some_names(rules.iter())));
     }
-    let ports = draft.known_ports(address);
+    let mut ports = draft.known_ports(address);
+    for other in planner.others_on(address, &draft.service.key) {
+        let standing = planner.standing(&other.key).into_iter();
+        ports.extend(standing.flat_map(|standing| known_ports(other, standing, address)));
+    }
     let mut openings = planner.observed.firewall_rules_on(address);
     let opening = openings.find(|rule| {
         rule.state != RuleState::Deleting && !rule.port().is_some_and(|port| ports.contains(&port))

@@ -6,13 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::{Timestamp, ToSpan as _};
+use jiff::{Span, Timestamp, ToSpan as _};
 
 use crate::ids::{PublicIpId, ServiceKey};
 use crate::model::mark::Mark;
 use crate::model::policy::{AdoptUnrecorded, Policy};
 use crate::model::record::{Intent, Verdict};
-use crate::model::service::Service;
+use crate::model::service::{Lifecycle, Service};
 use crate::model::{Desired, record};
 use crate::observe::index::Observed;
 use crate::observe::ownership::{Owner, Owners, Proof, TAG_SERVICE};
@@ -128,9 +128,10 @@ pub fn take<'a>(
         gone: BTreeSet::new(),
         rules,
         unproven: BTreeSet::new(),
-        intent: intent_state(service, desired, observed, now),
+        intent: IntentState::None,
     };
-    let stock = Stock { service, observed, policy };
+    let stock = Stock { service, desired, observed, policy };
+    standing.intent = stock.intent_state(now);
     stock.fill(&mut standing);
     if let IntentState::Done(id) = standing.intent.clone() {
         stock.add_associated(&mut standing, &id);
@@ -140,6 +141,7 @@ pub fn take<'a>(
 
 struct Stock<'b> {
     service: &'b Service,
+    desired: &'b Desired,
     observed: &'b Observed,
     policy: &'b Policy,
 }
@@ -157,7 +159,7 @@ impl Stock<'_> {
         } else if !standing.rules.is_empty() || (fork && self.service.recorded.finalizer) {
             standing.basis = Basis::Adoption;
             self.add_of_rules(standing, |address, _| self.adopted_verdict(address));
-        } else if self.service.recorded.finalizer {
+        } else if self.service.recorded.finalizer && !self.service.recorded.of_another_service {
             self.add_published(standing);
         }
     }
@@ -168,11 +170,19 @@ impl Stock<'_> {
                 is_held(address) && address.allocated.as_ref() == Some(&recorded.allocated)
             });
             match there {
-                Some(_) => standing.addresses.push(Holding {
-                    id: recorded.id.clone(),
-                    allocated: recorded.allocated.clone(),
-                    ours: recorded.ours,
-                }),
+                Some(address) => {
+                    // A tag outweighs a record; where they contradict each other nothing is proven.
+                    let contradicted =
+                        recorded.ours && self.tag_verdict(address) == Some(Verdict::User);
+                    if contradicted {
+                        standing.unproven.insert(recorded.id.clone());
+                    }
+                    standing.addresses.push(Holding {
+                        id: recorded.id.clone(),
+                        allocated: recorded.allocated.clone(),
+                        ours: recorded.ours && !contradicted,
+                    });
+                }
                 None => _ = standing.gone.insert(recorded.id.clone()),
             }
         }
@@ -259,8 +269,11 @@ impl Stock<'_> {
 
     /// Whose is an address that another controller left? `None`: it stays for want of proof.
     fn adopted_verdict(&self, address: &PublicIpAddress) -> Option<Verdict> {
-        if let Some(verdict) = self.tag_verdict(address).or(self.service.recorded.verdict) {
-            return Some(verdict);
+        let recorded = self.service.recorded.verdict;
+        match (self.tag_verdict(address), recorded) {
+            (Some(Verdict::User), Some(Verdict::Ours)) => return None,
+            (Some(verdict), _) | (None, Some(verdict)) => return Some(verdict),
+            (None, None) => {}
         }
         let asked = self.service.spec.as_ref().is_ok_and(|spec| spec.requested_address.is_some());
         if asked || address.source_nat || address.static_nat.is_some() {
@@ -273,6 +286,69 @@ impl Stock<'_> {
                 allocated_for(address, self.service).then_some(Verdict::Ours)
             }
         }
+    }
+
+    fn intent_state(&self, now: Timestamp) -> IntentState {
+        let Some(intent) = self.service.recorded.intent.clone() else {
+            return IntentState::None;
+        };
+        if self.desired.learned.refused_jobs.contains(&intent.job) {
+            return IntentState::Over { leftover: None };
+        }
+        let age = now.duration_since(intent.at);
+        match self.observed.job(&intent.job) {
+            AssociateJob::Pending => IntentState::Open(intent),
+            AssociateJob::Succeeded(id) => IntentState::Done(id),
+            AssociateJob::Failed(address) => IntentState::Over {
+                leftover: address.filter(|id| {
+                    let found = self.observed.addresses.get(id);
+                    found.is_some_and(|found| found.state == AddressState::Allocating)
+                }),
+            },
+            AssociateJob::Unknown if age.as_hours() >= JOB_MEMORY_HOURS => {
+                match self.only_candidate(&intent) {
+                    Some(id) => IntentState::Done(id.clone()),
+                    None => IntentState::Lost(intent),
+                }
+            }
+            AssociateJob::Unknown if age.as_mins() >= REQUEST_MAY_RUN_MINUTES => {
+                IntentState::Over { leftover: None }
+            }
+            AssociateJob::Unknown => IntentState::Open(intent),
+        }
+    }
+
+    /// The one address that an associate call of which the server knows nothing any more can have
+    /// made: unused, unrecorded, allocated when it was out. A Service that goes takes no chances.
+    fn only_candidate(&self, intent: &Intent) -> Option<&PublicIpId> {
+        let evidence = self.policy.adopt_unrecorded_addresses == AdoptUnrecorded::Evidence;
+        if !evidence || self.service.lifecycle != Lifecycle::Wanted {
+            return None;
+        }
+        let addresses = self.observed.addresses.values();
+        let mut candidates = addresses.filter(|address| {
+            let out = allocated_within(address, intent.at, 1.minute(), 15.minutes());
+            out && self.is_unused(address) && !self.is_anybodys(address)
+        });
+        let first = candidates.next()?;
+        candidates.next().is_none().then_some(&first.id)
+    }
+
+    fn is_unused(&self, address: &PublicIpAddress) -> bool {
+        let rules = self.observed.rules_on(&address.id).count();
+        let openings = self.observed.firewall_rules_on(&address.id).count();
+        let nat = address.source_nat || address.static_nat.is_some();
+        address.state == AddressState::Allocated && !nat && rules + openings == 0
+    }
+
+    /// Whether a Service records the address, or another one asks for it.
+    fn is_anybodys(&self, address: &PublicIpAddress) -> bool {
+        self.desired.services.values().any(|service| {
+            let record = service.recorded.record.as_ref();
+            let records = record.is_some_and(|record| record.address(&address.id).is_some());
+            let asked = service.spec.as_ref().ok().and_then(|spec| spec.requested_address);
+            records || service.key != self.service.key && asked == Some(address.address)
+        })
     }
 
     /// A tag with our uid proves the address ours; one with another uid or cluster proves that it
@@ -304,45 +380,19 @@ fn is_held(address: &PublicIpAddress) -> bool {
 
 /// Allocated between 2 minutes before and 10 minutes after the Service was created.
 fn allocated_for(address: &PublicIpAddress, service: &Service) -> bool {
-    let allocated = address.allocated.as_deref().and_then(parse_allocated);
-    let (Some(allocated), Some(created)) = (allocated, service.created) else {
+    let created = service.created;
+    created.is_some_and(|created| allocated_within(address, created, 2.minutes(), 10.minutes()))
+}
+
+fn allocated_within(address: &PublicIpAddress, at: Timestamp, before: Span, after: Span) -> bool {
+    let Some(allocated) = address.allocated.as_deref().and_then(parse_allocated) else {
         return false;
     };
-    let (from, to) = (created.checked_sub(2.minutes()), created.checked_add(10.minutes()));
+    let (from, to) = (at.checked_sub(before), at.checked_add(after));
     from.is_ok_and(|from| from <= allocated) && to.is_ok_and(|to| allocated <= to)
 }
 
 /// Reads `allocated`, for example `2026-12-01T20:48:10+0000`.
 fn parse_allocated(text: &str) -> Option<Timestamp> {
     Timestamp::strptime("%Y-%m-%dT%H:%M:%S%z", text).ok()
-}
-
-fn intent_state(
-    service: &Service,
-    desired: &Desired,
-    observed: &Observed,
-    now: Timestamp,
-) -> IntentState {
-    let Some(intent) = service.recorded.intent.clone() else {
-        return IntentState::None;
-    };
-    if desired.learned.refused_jobs.contains(&intent.job) {
-        return IntentState::Over { leftover: None };
-    }
-    let age = now.duration_since(intent.at);
-    match observed.job(&intent.job) {
-        AssociateJob::Pending => IntentState::Open(intent),
-        AssociateJob::Succeeded(id) => IntentState::Done(id),
-        AssociateJob::Failed(address) => IntentState::Over {
-            leftover: address.filter(|id| {
-                let found = observed.addresses.get(id);
-                found.is_some_and(|found| found.state == AddressState::Allocating)
-            }),
-        },
-        AssociateJob::Unknown if age.as_hours() >= JOB_MEMORY_HOURS => IntentState::Lost(intent),
-        AssociateJob::Unknown if age.as_mins() >= REQUEST_MAY_RUN_MINUTES => {
-            IntentState::Over { leftover: None }
-        }
-        AssociateJob::Unknown => IntentState::Open(intent),
-    }
 }

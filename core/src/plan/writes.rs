@@ -89,9 +89,21 @@ impl Writes<'_> {
             (None, _) => Reason::RecordDiffers,
         };
         let after = draft.builder.all();
-        match add(draft, "service/status", patch, &after, reason) {
+        let disruption = self.status_disruption(draft, &patch);
+        match add_disrupting(draft, "service/status", patch, &after, reason, disruption) {
             Some(step) => After::from([step]),
             None => after,
+        }
+    }
+
+    /// Clients that know the Service by another address than the new status says have to follow.
+    fn status_disruption(&self, draft: &Draft<'_, '_>, patch: &PlannedPatch) -> Disruption {
+        let moves = !public_ip::replaced(draft.standing, self.target).is_empty()
+            || !draft.standing.gone.is_empty();
+        if moves && patch.ingress.is_some() && !draft.service.recorded.ingress.is_empty() {
+            Disruption::AddressChange
+        } else {
+            Disruption::None
         }
     }
 
@@ -318,7 +330,7 @@ pub(super) fn existing_openings(draft: &Draft<'_, '_>, holding: &Holding) -> Vec
     let mut openings = Vec::new();
     for port in draft.known_ports(&holding.id) {
         let (own, _) = firewall_rule::own_and_foreign(
-            draft.planner.observed,
+            draft.planner,
             draft.service,
             draft.standing.basis,
             Some(holding),
@@ -349,12 +361,23 @@ pub(super) fn add(
     after: &After,
     reason: Reason,
 ) -> Option<crate::plan::StepId> {
+    add_disrupting(draft, name, patch, after, reason, Disruption::None)
+}
+
+fn add_disrupting(
+    draft: &mut Draft<'_, '_>,
+    name: &str,
+    patch: PlannedPatch,
+    after: &After,
+    reason: Reason,
+    disruption: Disruption,
+) -> Option<crate::plan::StepId> {
     let patch = without_records(draft, patch);
     if service_patch::is_empty(&patch) {
         return None;
     }
     let action = Action::PatchService(patch);
-    Some(draft.builder.add(name, action, after, reason, Disruption::None))
+    Some(draft.builder.add(name, action, after, reason, disruption))
 }
 
 /// Where no records are kept, only the finalizer and the status are written.
