@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ccm_cloudstack::{
     Client, Credentials, Method, Options, Runtime, Transport, TransportError, WireRequest,
@@ -85,6 +85,7 @@ impl Runtime for VirtualRuntime {
 pub struct SharedSimulator {
     simulator: Arc<Mutex<Simulator>>,
     runtime: VirtualRuntime,
+    sent: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl SharedSimulator {
@@ -94,6 +95,11 @@ impl SharedSimulator {
         simulator.advance(self.runtime.now());
         work(&mut simulator)
     }
+
+    /// Commands that were ever sent to it over the wire, refused ones too.
+    pub fn sent(&self) -> BTreeSet<String> {
+        lock(&self.sent).clone()
+    }
 }
 
 impl Transport for SharedSimulator {
@@ -102,6 +108,8 @@ impl Transport for SharedSimulator {
             Method::Get => ccm_simulator::Method::Get,
             Method::Post => ccm_simulator::Method::Post,
         };
+        let command = request.params.iter().find(|(name, _)| name == "command");
+        lock(&self.sent).extend(command.map(|(_, command)| command.clone()));
         let request = Request { method, params: request.params };
         let Response { status, headers, body } =
             self.with(|simulator| simulator.handle(&request, self.runtime.now()));
@@ -147,9 +155,10 @@ pub struct Setup {
 impl Setup {
     /// The standard world of the cases: account `prod`, Nodes node-1 to node-3 in `iso-1`.
     pub fn standard() -> Self {
-        let world = World::load(&fixture("worlds/standard.yaml")).expect("the standard world");
+        static WORLD: OnceLock<World> = OnceLock::new();
+        let load = || World::load(&fixture("worlds/standard.yaml")).expect("the standard world");
         Self {
-            world,
+            world: WORLD.get_or_init(load).clone(),
             account: "prod".to_owned(),
             project: None,
             nodes: ["node-1", "node-2", "node-3"].map(str::to_owned).to_vec(),
@@ -192,6 +201,7 @@ impl Lab {
         let simulator = SharedSimulator {
             simulator: Arc::new(Mutex::new(simulator)),
             runtime: runtime.clone(),
+            sent: Arc::default(),
         };
         let keys = world.accounts.iter().find(|found| found.name == account);
         let keys = keys.expect("an account of that name");
