@@ -8,6 +8,7 @@ use ccm_core::exec::output::Output;
 use ccm_core::ids::ServiceKey;
 use ccm_core::model::policy::Policy;
 use ccm_core::model::{Desired, Learned};
+use ccm_core::observe::CloudState;
 use ccm_core::observe::index::Observed;
 use ccm_core::observe::scope::Scope;
 use ccm_core::parse::{self, ParseContext};
@@ -41,6 +42,10 @@ pub trait Progress {
     fn started(&self, step: &StepId, call: &Call);
     /// A call came back.
     fn finished(&self, step: &StepId, result: &Result<Output, CallError>);
+    /// Whether new calls may go out. Once not, those that are out are waited for, and that is all.
+    fn goes_on(&self) -> bool {
+        true
+    }
 }
 
 /// Nobody listens.
@@ -94,6 +99,19 @@ pub async fn observe(
     policy: &Policy,
     depth: Depth,
 ) -> Result<Observed, DriverError> {
+    observe_state(cloud, desired, policy, depth).await.map(Observed::new)
+}
+
+/// As [`observe`], as plain data.
+///
+/// # Errors
+/// [`DriverError::Read`] if it can't be read.
+pub async fn observe_state(
+    cloud: &impl Cloud,
+    desired: &Desired,
+    policy: &Policy,
+    depth: Depth,
+) -> Result<CloudState, DriverError> {
     let mut state = cloud.observe(&Scope::new(desired, policy)).await?;
     let lists = Observed::new(state.clone());
     let wanted = Planner::new(desired, &lists, policy, lists.at).members_to_read(depth);
@@ -103,7 +121,7 @@ pub async fn observe(
         let members = &state.members;
         state.rules.retain(|rule| !wanted.contains(&rule.id) || members.contains_key(&rule.id));
     }
-    Ok(Observed::new(state))
+    Ok(state)
 }
 
 /// Plans all Services that are in the world, in the order of their names.
@@ -148,7 +166,7 @@ pub async fn execute(
     let mut execution = Execution::new(plan);
     let mut running = FuturesUnordered::new();
     loop {
-        while running.len() < CALLS_IN_FLIGHT {
+        while running.len() < CALLS_IN_FLIGHT && progress.goes_on() {
             let Some((step, call)) = execution.poll_call(lanes) else { break };
             progress.started(&step, &call);
             running.push(async move {

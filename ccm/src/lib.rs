@@ -1,5 +1,17 @@
 //! The parts of the `cloudstack-ccm` program.
+//!
+//! `main.rs` hands over to [`commands::run`]: `cli.rs` says what can be asked for, `commands/` does
+//! it, with `connect.rs` (configuration to client), `saved.rs` (files of plans and snapshots) and
+//! `console.rs` (stdout for results, stderr for everything else).
 
+pub mod cli;
+pub mod commands;
 pub mod config;
+mod connect;
+mod console;
 pub mod driver;
+mod moved;
 pub mod ports;
+mod progress;
+pub mod pseudonym;
+pub mod saved;

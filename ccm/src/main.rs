@@ -1,2 +1,7 @@
 //! The `cloudstack-ccm` binary.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cloudstack_ccm::commands::run(std::env::args_os())
+}

@@ -14,6 +14,7 @@ use ccm_core::observe::scope::Scope;
 use ccm_core::parse::raw::{RawNode, RawService};
 use ccm_core::plan::action::{Call, ResolvedPatch};
 use ccm_kubernetes::memory::MemoryCluster;
+use serde::{Deserialize, Serialize};
 
 /// CloudStack.
 pub trait Cloud {
@@ -57,7 +58,8 @@ pub trait Cluster {
 }
 
 /// The objects that planning needs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Objects {
     /// Services of any type.
     pub services: Vec<RawService>,
@@ -65,23 +67,28 @@ pub struct Objects {
     pub nodes: Vec<RawNode>,
 }
 
-/// A cluster in memory. Where it stands for manifest files, writes are accepted and not kept.
+/// Objects from files: nothing keeps writes to them.
+impl Cluster for Objects {
+    async fn read(&self) -> Result<Objects, CallError> {
+        Ok(self.clone())
+    }
+
+    async fn patch(&self, _: &ResolvedPatch) -> Result<(), CallError> {
+        Ok(())
+    }
+}
+
+/// A cluster in memory, which keeps what is written.
 #[derive(Debug)]
 pub struct InMemory {
     cluster: Mutex<MemoryCluster>,
     cluster_id: ClusterId,
-    keeps_writes: bool,
 }
 
 impl InMemory {
-    /// A cluster that keeps what is written.
+    /// The cluster of that id.
     pub fn new(cluster: MemoryCluster, cluster_id: ClusterId) -> Self {
-        Self { cluster: Mutex::new(cluster), cluster_id, keeps_writes: true }
-    }
-
-    /// Manifests: nothing keeps writes to them.
-    pub fn manifests(cluster: MemoryCluster, cluster_id: ClusterId) -> Self {
-        Self { cluster: Mutex::new(cluster), cluster_id, keeps_writes: false }
+        Self { cluster: Mutex::new(cluster), cluster_id }
     }
 
     /// Works on the cluster, as a person with kubectl would.
@@ -99,9 +106,6 @@ impl Cluster for InMemory {
     }
 
     async fn patch(&self, patch: &ResolvedPatch) -> Result<(), CallError> {
-        if !self.keeps_writes {
-            return Ok(());
-        }
         self.with(|cluster| cluster.apply(patch, &self.cluster_id)).map_err(|error| CallError {
             command: "patch services/status".to_owned(),
             code: None,

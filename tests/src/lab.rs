@@ -28,6 +28,7 @@ use cloudstack_ccm::ports::InMemory;
 use jiff::{Timestamp, ToSpan as _};
 
 use crate::objects::Objects;
+use crate::schema;
 use crate::trouble::{TroubledCloud, Troubles};
 
 /// Rounds in which anything must have converged.
@@ -315,6 +316,7 @@ impl Lab {
             assert!(breaches.is_empty(), "{}\n{:#?}", breaches.join("\n"), planned.plan);
         }
         let document = Document::new(&inputs, std::slice::from_ref(&planned), "test");
+        schema::check(&document);
         (planned, document)
     }
 

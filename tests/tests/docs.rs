@@ -28,3 +28,8 @@ fn the_annotation_reference_is_generated_from_the_table() {
 fn the_configuration_reference_is_generated_from_the_table() {
     compare("configuration.md", &cloudstack_ccm::config::markdown());
 }
+
+#[test]
+fn the_command_reference_is_generated_from_the_help_texts() {
+    compare("commands.md", &cloudstack_ccm::cli::markdown());
+}

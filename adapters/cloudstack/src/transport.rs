@@ -1,10 +1,11 @@
 //! HTTP: the only file that names the HTTP client.
 //!
 //! A signed request is sent to the configured address and nowhere else: redirects are refused.
-//! Proxies come from the environment. Errors name the host at most.
+//! Proxies come from the environment, except for loopback. Errors name the host at most.
 
 use std::error::Error;
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use reqwest::header::{CONTENT_TYPE, LOCATION};
@@ -95,7 +96,12 @@ impl HttpTransport {
             (Some(host), Some(port)) => format!("{host}:{port}"),
             (host, _) => host.unwrap_or_default().to_owned(),
         };
-        let client = builder(options)?.build().map_err(TransportConfigError::Client)?;
+        let mut builder = builder(options)?;
+        if is_loopback(&url) {
+            // A proxy has another loopback.
+            builder = builder.no_proxy();
+        }
+        let client = builder.build().map_err(TransportConfigError::Client)?;
         Ok(Self { client, url, host, max_body: options.max_body })
     }
 
@@ -201,6 +207,12 @@ fn parse_url(text: &str) -> Option<Url> {
     let url = Url::parse(text.trim()).ok()?;
     let web = matches!(url.scheme(), "http" | "https") && url.has_host();
     (web && url.query().is_none() && url.username().is_empty()).then_some(url)
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 fn builder(options: &HttpOptions) -> Result<ClientBuilder, TransportConfigError> {

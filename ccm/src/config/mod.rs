@@ -27,7 +27,7 @@ use ccm_core::model::policy::{AdoptUnrecorded, Policy, SourceRangesMode, UdpOnRo
 pub use error::{ConfigError, ConfigErrors, Origin, Warning};
 pub use keys::{Setting, Spec, markdown};
 pub use sources::{NoFlag, Overrides};
-pub use values::ApiUrl;
+pub use values::{ApiUrl, duration};
 
 use sources::Sources;
 
@@ -209,13 +209,13 @@ fn read(sources: &mut Sources) -> Option<Config> {
     });
     let seconds = Duration::from_secs;
     let request = sources.optional(Setting::RequestTimeout, |text| {
-        duration(text, seconds(1), seconds(600), "1s to 10m")
+        bounded(text, seconds(1), seconds(600), "1s to 10m")
     });
     let connect = sources.optional(Setting::ConnectTimeout, |text| {
-        duration(text, Duration::from_millis(100), seconds(120), "100ms to 2m")
+        bounded(text, Duration::from_millis(100), seconds(120), "100ms to 2m")
     });
     let job = sources.optional(Setting::JobTimeout, |text| {
-        duration(text, seconds(10), seconds(86_400), "10s to 24h")
+        bounded(text, seconds(10), seconds(86_400), "10s to 24h")
     });
     let page_size = sources.optional(Setting::PageSize, page_size);
     let tls = match (no_verify, ca_file) {
@@ -277,8 +277,8 @@ fn cluster_id(text: &str) -> Result<ClusterId, String> {
     }
 }
 
-fn duration(text: &str, least: Duration, most: Duration, range: &str) -> Result<Duration, String> {
-    match values::duration(text) {
+fn bounded(text: &str, least: Duration, most: Duration, range: &str) -> Result<Duration, String> {
+    match duration(text) {
         Some(duration) if (least..=most).contains(&duration) => Ok(duration),
         Some(_) => Err(format!("which is not within {range}")),
         None => Err(format!("which is no duration; write for example `30s`, within {range}")),

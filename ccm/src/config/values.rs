@@ -112,7 +112,7 @@ pub(super) fn boolean(text: &str) -> Option<bool> {
 }
 
 /// A duration as Go writes it: `30s`, `1h30m`, `1.5s`, `500ms`. Whole milliseconds.
-pub(super) fn duration(text: &str) -> Option<Duration> {
+pub fn duration(text: &str) -> Option<Duration> {
     let mut total = Duration::ZERO;
     let mut rest = text;
     if rest.is_empty() {

@@ -1,8 +1,10 @@
-//! One line that says what becomes of an object, with names in place of ids.
+//! What becomes of an object, with names in place of ids and with what was there before.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 
-use crate::ids::VirtualMachineId;
+use crate::ids::{NetworkAclListId, VirtualMachineId};
+use crate::observe::LoadBalancerRule;
 use crate::observe::index::Observed;
 use crate::plan::Step;
 use crate::plan::action::{
@@ -10,59 +12,113 @@ use crate::plan::action::{
     UpdateLoadBalancerRule,
 };
 use crate::plan::planner::Planner;
+use crate::render::document::Detail;
 
 /// Longest list of names before the rest is counted.
 const NAMES_SHOWN: usize = 5;
 
 /// Says what the steps do to their object.
-pub(super) fn detail(planner: &Planner<'_>, steps: &[&Step]) -> String {
+pub(super) fn details(planner: &Planner<'_>, steps: &[&Step]) -> Vec<Detail> {
     let observed = planner.observed;
-    let mut parts: Vec<String> =
-        steps.iter().filter_map(|step| part(observed, &step.action)).collect();
-    parts.dedup();
-    parts.join("; ")
+    let replacement = Replacement::of(observed, steps);
+    let mut details = Vec::new();
+    for step in steps {
+        for detail in part(observed, &step.action, &replacement) {
+            add(&mut details, detail);
+        }
+    }
+    details
 }
 
-fn part(observed: &Observed, action: &Action) -> Option<String> {
-    Some(match action {
-        Action::AssociateIpAddress(call) => associate(observed, call),
-        Action::CheckAddressUnused(_) => return None,
+/// Whether a rule is made anew, and in place of which one.
+struct Replacement<'o> {
+    deleted: Option<&'o LoadBalancerRule>,
+    created: bool,
+}
+
+impl<'o> Replacement<'o> {
+    fn of(observed: &'o Observed, steps: &[&Step]) -> Self {
+        let mut found = Self { deleted: None, created: false };
+        for step in steps {
+            if let Action::DeleteLoadBalancerRule(call) = &step.action {
+                found.deleted = observed.rules.get(&call.rule);
+            }
+            found.created |= matches!(step.action, Action::CreateLoadBalancerRule(_));
+        }
+        found
+    }
+}
+
+/// What several steps do to one thing stands on one line.
+fn add(details: &mut Vec<Detail>, detail: Detail) {
+    if details.contains(&detail) {
+        return;
+    }
+    let same = |known: &&mut Detail| known.what == detail.what && !known.what.is_empty();
+    match details.iter_mut().find(same) {
+        Some(known) => {
+            known.text.push_str(", then ");
+            known.text.push_str(&detail.text);
+        }
+        None => details.push(detail),
+    }
+}
+
+fn whole(text: impl Into<String>) -> Detail {
+    Detail { what: String::new(), text: text.into() }
+}
+
+fn about(what: &str, text: impl Into<String>) -> Detail {
+    Detail { what: what.to_owned(), text: text.into() }
+}
+
+fn part(observed: &Observed, action: &Action, replacement: &Replacement<'_>) -> Vec<Detail> {
+    let Replacement { deleted, created } = replacement;
+    let detail = match action {
+        Action::AssociateIpAddress(call) => whole(associate(observed, call)),
         Action::DisassociateIpAddress(call) => {
             let found = observed.addresses.get(&call.address);
             let name = found.map_or_else(|| call.address.to_string(), |a| a.address.to_string());
-            format!("release {name}")
+            whole(format!("release {name}"))
         }
-        Action::CreateLoadBalancerRule(call) => create(call),
-        Action::UpdateLoadBalancerRule(call) => update(call),
+        Action::CreateLoadBalancerRule(call) => return create(call, *deleted),
+        Action::UpdateLoadBalancerRule(call) => {
+            return update(call, observed.rules.get(&call.rule));
+        }
+        Action::DeleteLoadBalancerRule(_) if *created => return Vec::new(),
         Action::DeleteLoadBalancerRule(call) => match observed.rules.get(&call.rule) {
-            Some(rule) => format!("delete {:?}", rule.name),
-            None => format!("delete {}", call.rule),
+            Some(rule) => whole(format!("delete {:?}", rule.name)),
+            None => whole(format!("delete {}", call.rule)),
         },
         Action::AssignToLoadBalancerRule(call) => {
-            format!("members + {}", machines(observed, &call.vms))
+            about("members", format!("+ {}", machines(observed, &call.vms, " + ")))
         }
         Action::RemoveFromLoadBalancerRule(call) => {
-            format!("members - {}", machines(observed, &call.vms))
+            about("members", format!("- {}", machines(observed, &call.vms, " - ")))
         }
-        Action::CreateFirewallRule(call) => format!("+ {}", call.cidrs),
-        Action::DeleteFirewallRule(call) => format!("- {}", call.cidrs),
+        Action::CreateFirewallRule(call) => whole(format!("+ {}", call.cidrs)),
+        Action::DeleteFirewallRule(call) => whole(format!("- {}", call.cidrs)),
         Action::CreateNetworkAcl(call) => {
             let list = match &call.target {
-                AclTarget::List(id) => format!("in list {id}"),
+                AclTarget::List(id) => format!("in list {}", list_name(observed, id)),
                 AclTarget::Network(_) => "in a new list".to_owned(),
             };
             match call.number {
-                Some(number) => format!("allow 0.0.0.0/0 {list}, number {number}"),
-                None => format!("allow 0.0.0.0/0 {list}, last"),
+                Some(number) => whole(format!("+ 0.0.0.0/0 {list}, number {number}")),
+                None => whole(format!("+ 0.0.0.0/0 {list}, last")),
             }
         }
-        Action::DeleteNetworkAcl(call) => format!("item {}", call.item),
-        Action::PatchService(_) => {
-            let arguments = super::arguments::arguments(action);
-            let names: Vec<&str> = arguments.iter().map(|(name, _)| *name).collect();
-            names.join(", ")
-        }
-    })
+        Action::DeleteNetworkAcl(call) => match observed.acl_item(&call.item) {
+            Some(item) => {
+                let list = list_name(observed, &item.list);
+                whole(format!("- {} in list {list}, number {}", item.cidrs, item.number))
+            }
+            None => whole(format!("- item {}", call.item)),
+        },
+        Action::CheckAddressUnused(_) => return Vec::new(),
+        Action::PatchService(_) => return writes(action),
+    };
+    vec![detail]
 }
 
 fn associate(observed: &Observed, call: &AssociateIpAddress) -> String {
@@ -83,27 +139,67 @@ fn associate(observed: &Observed, call: &AssociateIpAddress) -> String {
     }
 }
 
-fn create<A>(call: &CreateLoadBalancerRule<A>) -> String {
+fn create<A>(call: &CreateLoadBalancerRule<A>, old: Option<&LoadBalancerRule>) -> Vec<Detail> {
     let (public, private) = (call.public_port, call.private_port);
-    let (protocol, algorithm, sources) = (call.protocol, call.algorithm, &call.sources);
-    format!("{public} -> node port {private}, {protocol}, {algorithm}, from {sources}")
+    let (protocol, algorithm) = (call.protocol, call.algorithm);
+    let headline = format!("{public} -> node port {private}, {protocol}, {algorithm}");
+    let was = old.map(|rule| &rule.sources).filter(|sources| **sources != call.sources);
+    vec![whole(headline), about("sources", change(was, &call.sources))]
 }
 
-fn update(call: &UpdateLoadBalancerRule) -> String {
-    let mut parts = vec![format!("protocol {}", call.protocol)];
-    parts.extend(call.algorithm.map(|algorithm| format!("algorithm {algorithm}")));
-    parts.extend(call.sources.as_ref().map(|sources| format!("from {sources}")));
-    parts.extend(call.name.as_ref().map(|name| format!("name {name}")));
-    parts.join(", ")
+/// The API wants the protocol in every update; it is told only if it changes.
+fn update(call: &UpdateLoadBalancerRule, old: Option<&LoadBalancerRule>) -> Vec<Detail> {
+    let protocol = old.and_then(|rule| rule.protocol.as_ref()?.as_ref().ok());
+    let algorithm = old.and_then(|rule| rule.algorithm.as_ref().ok());
+    let mut details = Vec::new();
+    if protocol != Some(&call.protocol) {
+        details.push(about("protocol", change(protocol, &call.protocol)));
+    }
+    if let Some(wanted) = call.algorithm {
+        // An edit that old servers push only with another algorithm goes there and back.
+        let text = match algorithm {
+            Some(found) if *found == wanted => format!("back to {wanted}"),
+            found => change(found, &wanted),
+        };
+        details.push(about("algorithm", text));
+    }
+    if let Some(wanted) = &call.sources {
+        details.push(about("sources", change(old.map(|rule| &rule.sources), wanted)));
+    }
+    if let Some(wanted) = call.name.as_ref().filter(|name| old.is_none_or(|r| r.name != **name)) {
+        details.push(about("name", wanted.as_str()));
+    }
+    if details.is_empty() {
+        let text = if call.description.is_some() { "new description" } else { "push it again" };
+        details.push(whole(text));
+    }
+    details
 }
 
-fn machines(observed: &Observed, vms: &BTreeSet<VirtualMachineId>) -> String {
+fn change<T: Display>(was: Option<&T>, wanted: &T) -> String {
+    match was {
+        Some(was) => format!("{was} -> {wanted}"),
+        None => wanted.to_string(),
+    }
+}
+
+fn writes(action: &Action) -> Vec<Detail> {
+    let arguments = super::arguments::arguments(action);
+    arguments.iter().map(|(name, _)| whole(*name)).collect()
+}
+
+fn list_name<'o>(observed: &'o Observed, id: &'o NetworkAclListId) -> &'o str {
+    let lists = observed.acl_lists.listed();
+    lists.and_then(|lists| lists.get(id)).map_or(id.as_str(), |list| &list.name)
+}
+
+fn machines(observed: &Observed, vms: &BTreeSet<VirtualMachineId>, between: &str) -> String {
     let mut names: Vec<&str> = vms
         .iter()
         .map(|id| observed.virtual_machines.get(id).map_or(id.as_str(), |machine| &machine.name))
         .collect();
     names.sort_unstable();
-    let shown = names.iter().take(NAMES_SHOWN).copied().collect::<Vec<_>>().join(" + ");
+    let shown = names.iter().take(NAMES_SHOWN).copied().collect::<Vec<_>>().join(between);
     match names.len().saturating_sub(NAMES_SHOWN) {
         0 => shown,
         more => format!("{shown} and {more} more"),

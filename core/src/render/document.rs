@@ -13,7 +13,7 @@ use crate::plan::action::{Action, Kind};
 use crate::plan::planner::Planner;
 use crate::plan::reason::{Disruption, Reason};
 use crate::plan::report::{Note, Severity};
-use crate::plan::{Planned, Step};
+use crate::plan::{Plan, Planned, Step};
 use crate::render::arguments::arguments;
 
 /// The format of this structure.
@@ -39,6 +39,8 @@ pub struct Document {
     pub applyable: bool,
     /// Whether nothing wanted is left out.
     pub complete: bool,
+    /// The Services that were planned.
+    pub services: Vec<ServiceView>,
     /// What changes, by object.
     pub changes: Vec<Change>,
     /// The steps, in an order in which they may run one after the other.
@@ -93,6 +95,17 @@ pub struct Server {
     pub unavailable: Vec<String>,
 }
 
+/// A Service that was planned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceView {
+    /// Its namespace and name.
+    pub service: String,
+    /// The name of the network that it is, or will be, served in.
+    pub network: Option<String>,
+    /// The address that it has now.
+    pub address: Option<String>,
+}
+
 /// What becomes of one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -123,12 +136,21 @@ pub struct Change {
     pub object: String,
     /// What becomes of it.
     pub operation: Operation,
-    /// What it is afterwards, in short.
-    pub detail: String,
+    /// What it is afterwards, and what differs.
+    pub details: Vec<Detail>,
     /// The worst of its steps.
     pub disruption: Disruption,
     /// Why, without repetition.
     pub reasons: Vec<Why>,
+}
+
+/// One thing about an object that changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Detail {
+    /// What the text is about, for example `members`; empty for the object as a whole.
+    pub what: String,
+    /// What becomes of it.
+    pub text: String,
 }
 
 /// A reason.
@@ -249,6 +271,7 @@ impl Document {
             },
             applyable: !steps.is_empty(),
             complete: summary.blocked == 0 && summary.waiting == 0,
+            services: plans.iter().map(|planned| service_view(planner, &planned.plan)).collect(),
             changes,
             steps,
             notes,
@@ -322,6 +345,25 @@ fn reloads(action: &Action) -> bool {
     )
 }
 
+fn service_view(inputs: &Planner<'_>, plan: &Plan) -> ServiceView {
+    let service = &plan.service;
+    let observed = inputs.observed;
+    let standing = inputs.standing(service);
+    let address = standing.and_then(|standing| standing.addresses.first());
+    let address = address.and_then(|holding| observed.addresses.get(&holding.id));
+    let new = plan.steps.iter().find_map(|step| {
+        let Action::CreateLoadBalancerRule(call) = &step.action else { return None };
+        Some(&call.network)
+    });
+    let old = standing.and_then(|standing| standing.rules.first()).map(|(rule, _)| &rule.network);
+    let network = new.or(old).and_then(|id| observed.networks.get(id));
+    ServiceView {
+        service: service.to_string(),
+        network: network.map(|network| network.name.clone()),
+        address: address.map(|found| found.address.to_string()),
+    }
+}
+
 fn step_views(planned: &Planned) -> Vec<StepView> {
     let service = planned.plan.service.to_string();
     let view = |step: &Step| StepView {
@@ -378,7 +420,7 @@ fn changes(inputs: &Planner<'_>, planned: &Planned) -> Vec<Change> {
         Change {
             service: planned.plan.service.to_string(),
             operation: operation(steps),
-            detail: super::detail::detail(inputs, steps),
+            details: super::detail::details(inputs, steps),
             disruption: steps.iter().map(|s| s.disruption).max().unwrap_or(Disruption::None),
             reasons: reasons(steps),
             object,

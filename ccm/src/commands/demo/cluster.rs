@@ -1,0 +1,160 @@
+//! A cluster of the demo, and the controller's view of CloudStack from it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use ccm_cloudstack::{Client, HttpTransport, Runtime as _};
+use ccm_core::exec::lanes::Lanes;
+use ccm_core::ids::{ClusterId, LoadBalancerRuleId, ServiceKey};
+use ccm_core::model::Learned;
+use ccm_core::model::policy::Policy;
+use ccm_core::observe::{AddressState, CloudState};
+use ccm_core::plan::planner::{Depth, Planner};
+use ccm_core::render::document::Document;
+use ccm_core::render::human;
+use ccm_kubernetes::manifests::Assume;
+use ccm_kubernetes::memory::MemoryCluster;
+
+use super::stage::{Clock, Stage, manifests};
+use crate::commands::VERSION;
+use crate::connect;
+use crate::driver::{self, World};
+use crate::ports::InMemory;
+use crate::progress::{Steps, Writes, shortfall};
+
+/// Plans in which a Service must have converged.
+const ROUNDS: usize = 4;
+
+/// See the module.
+pub(super) struct Cluster<'a> {
+    stage: &'a Stage,
+    client: Client<HttpTransport, Clock>,
+    policy: Policy,
+    learned: Learned,
+    /// Kubernetes, as a person with kubectl has it.
+    pub(super) kubernetes: InMemory,
+}
+
+impl<'a> Cluster<'a> {
+    /// A cluster with the Nodes of a manifest.
+    pub(super) fn new(stage: &'a Stage, id: &str, nodes: &str) -> Result<Self> {
+        let cluster_id = ClusterId::parse(id)?;
+        let nodes = MemoryCluster::from_manifests(manifests(nodes, Assume::Node)?)?;
+        Ok(Self {
+            stage,
+            client: connect::client(stage.config(), None, stage.clock())?,
+            policy: stage.config().policy(cluster_id.clone()),
+            learned: Learned::default(),
+            kubernetes: InMemory::new(nodes, cluster_id),
+        })
+    }
+
+    /// `kubectl apply` of a Service; its age is now.
+    pub(super) fn create(&self, manifest: &str) -> Result<ServiceKey> {
+        let mut services = manifests(manifest, Assume::Service)?.services;
+        let Some(mut service) = services.pop() else { bail!("the manifest holds no Service") };
+        service.creation_timestamp = Some(self.stage.clock().now());
+        Ok(self.kubernetes.with(|cluster| cluster.create(service))?)
+    }
+
+    /// What CloudStack holds for anybody in the account.
+    pub(super) async fn inventory(&self) -> Result<Inventory> {
+        let World { desired, observed: _ } = self.read().await?;
+        Ok(Inventory::of(
+            &driver::observe_state(&self.client, &desired, &self.policy, Depth::Quick).await?,
+        ))
+    }
+
+    async fn read(&self) -> Result<World> {
+        let learned = self.learned.clone();
+        Ok(driver::read(&self.client, &self.kubernetes, &self.policy, learned, Depth::Thorough)
+            .await?)
+    }
+
+    /// The address that the Service publishes.
+    pub(super) fn address(&self, key: &ServiceKey) -> Result<Ipv4Addr> {
+        let service = self.kubernetes.with(|cluster| cluster.service(key).cloned());
+        let mut published = service.iter().flat_map(|service| &service.ingress);
+        let address = published.find_map(|entry| entry.ip.as_deref());
+        Ok(address.with_context(|| format!("{key} publishes no address"))?.parse()?)
+    }
+
+    /// The rules on an address, by public port.
+    pub(super) async fn rules(
+        &self,
+        address: Ipv4Addr,
+    ) -> Result<BTreeMap<u16, LoadBalancerRuleId>> {
+        let World { desired: _, observed } = self.read().await?;
+        let id = observed.address_by_ip(address).map(|found| found.id.clone());
+        let here = observed.rules.values().filter(|rule| Some(&rule.address) == id.as_ref());
+        Ok(here.map(|rule| (rule.public_port, rule.id.clone())).collect())
+    }
+
+    /// Plans, prints and carries out, until there is nothing to do.
+    pub(super) async fn converge(&mut self, key: &ServiceKey) -> Result<()> {
+        for round in 0..ROUNDS {
+            let world = self.read().await?;
+            if !world.desired.services.contains_key(key) {
+                return self.stage.found(&format!("{key} is gone from the cluster"));
+            }
+            let now = self.stage.clock().now();
+            let planner = Planner::new(&world.desired, &world.observed, &self.policy, now);
+            let fresh = planner.plan(key)?;
+            let plan = &fresh.plan;
+            if plan.is_empty() {
+                return self.stage.found("planned again: no changes");
+            }
+            ensure!(round + 1 < ROUNDS, "{key} did not converge in {ROUNDS} plans");
+            let document = Document::new(&planner, std::slice::from_ref(&fresh), VERSION);
+            let console = self.stage.console();
+            self.stage.say(&format!("\n{}", human::print(&document, console.colour).trim_end()))?;
+            let never = AtomicBool::new(false);
+            let steps = Steps::new(console, Writes::Shown, &never);
+            let mut lanes = Lanes::default();
+            self.stage.say("")?;
+            let outcome =
+                driver::execute(&self.client, &self.kubernetes, plan, &mut lanes, &steps).await;
+            ensure!(outcome.is_success(), "{}", shortfall(plan, &outcome).join("\n"));
+            let learned = outcome.learned;
+            self.learned.refused_jobs.extend(learned.refused_jobs);
+            self.learned.vpcs_without_firewall.extend(learned.vpcs_without_firewall);
+        }
+        Ok(())
+    }
+}
+
+/// What must be the same before the first scene and after the last one.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Inventory(BTreeSet<String>);
+
+impl Inventory {
+    fn of(state: &CloudState) -> Self {
+        let addresses = state.addresses.iter().filter(|found| found.state != AddressState::Free);
+        let acl_items = state.acl_items.listed().into_iter().flatten();
+        let all = addresses
+            .map(|found| format!("address {}", found.address))
+            .chain(state.rules.iter().map(|rule| format!("load balancer rule {}", rule.id)))
+            .chain(state.firewall_rules.iter().map(|rule| format!("firewall rule {}", rule.id)))
+            .chain(acl_items.map(|item| format!("ACL item {}", item.id)));
+        Self(all.collect())
+    }
+
+    /// What is only in one of the two.
+    pub(super) fn differences(&self, other: &Self) -> Vec<String> {
+        self.0.symmetric_difference(&other.0).cloned().collect()
+    }
+
+    /// How much there is, in words.
+    pub(super) fn summary(&self) -> String {
+        let count = |kind: &str| self.0.iter().filter(|found| found.starts_with(kind)).count();
+        format!(
+            "{} addresses, {} load balancer rules, {} firewall rules, {} ACL items",
+            count("address"),
+            count("load balancer rule"),
+            count("firewall rule"),
+            count("ACL item")
+        )
+    }
+}

@@ -1,0 +1,105 @@
+//! The commands, one file each, and what they have in common: logging, exit codes, errors.
+
+mod apply;
+mod demo;
+mod plan;
+mod simulate;
+mod snapshot;
+
+use std::env;
+use std::ffi::OsString;
+use std::io;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser as _;
+use clap::error::ErrorKind;
+use tracing_subscriber::EnvFilter;
+
+use crate::cli::{Cli, LogFormat, Speech, Verb};
+use crate::console::Console;
+
+/// What plans and files say of the program that made them.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Exit {
+    /// As it should: 0.
+    Done,
+    /// Not as it should: 1.
+    Failed,
+    /// There are changes: 2, if that was asked for.
+    Changes,
+    /// Refused, because the world has moved: 4.
+    Moved,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::Changes => 2,
+            Exit::Moved => 4,
+        })
+    }
+}
+
+/// Runs the program with its arguments.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // To stdout what was asked for, to stderr what is wrong. 2 means changes, so not 2.
+            let _ = error.print();
+            let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            return if asked { Exit::Done } else { Exit::Failed }.into();
+        }
+    };
+    let Cli { command, speech } = cli;
+    let no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let console = Console::new(speech.color, no_color);
+    let ended = log(&speech).and_then(|()| start(command, console));
+    ended
+        .unwrap_or_else(|error| {
+            console.say(&explain(&error));
+            Exit::Failed
+        })
+        .into()
+}
+
+fn start(command: Verb, console: Console) -> Result<Exit> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match command {
+            Verb::Plan(args) => plan::run(&args, console).await,
+            Verb::Apply(args) => apply::run(&args, console).await,
+            Verb::Snapshot(args) => snapshot::run(&args, console).await,
+            Verb::Simulate(args) => simulate::run(args, console).await,
+            Verb::Demo(args) => demo::run(&args, console).await,
+        }
+    })
+}
+
+fn log(speech: &Speech) -> Result<()> {
+    let Speech { color: _, log_level, log_format } = speech;
+    let filter = match log_level.clone().or_else(|| env::var("RUST_LOG").ok()) {
+        Some(text) if !text.is_empty() => EnvFilter::try_new(&text)
+            .map_err(|error| anyhow::anyhow!("log filter {text:?} can't be used: {error}"))?,
+        Some(_) | None => EnvFilter::new("warn"),
+    };
+    let builder =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);
+    match log_format {
+        LogFormat::Text => builder.init(),
+        LogFormat::Json => builder.json().init(),
+    }
+    Ok(())
+}
+
+/// An error with its causes, once.
+fn explain(error: &anyhow::Error) -> String {
+    let chain: Vec<String> = error.chain().map(ToString::to_string).collect();
+    format!("error: {}", chain.join("\n  caused by: "))
+}

@@ -1,0 +1,59 @@
+//! `simulate`: a CloudStack model on a port.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Context as _, Result};
+use ccm_cloudstack::{Runtime as _, TokioRuntime};
+use ccm_simulator::{Simulator, World, http};
+use tokio::net::TcpListener;
+use tracing::warn;
+
+use super::Exit;
+use crate::cli::SimulateArgs;
+use crate::console::Console;
+use crate::saved::{Access, write_text};
+
+/// Serves until somebody stops it.
+pub(super) async fn run(args: SimulateArgs, console: Console) -> Result<Exit> {
+    let SimulateArgs { listen, world, version, latency, cloud_config_out } = args;
+    let mut world = World::load(&world)?;
+    if let Some(version) = version {
+        world.release = version.to_string();
+    }
+    let simulator = Arc::new(Mutex::new(Simulator::new(&world)?));
+    if !listen.ip().is_loopback() {
+        warn!(%listen, "everybody who can reach this address can use the simulator; its keys stand in the world file");
+    }
+    let stopped = stop_signal()?;
+    let listener =
+        TcpListener::bind(listen).await.with_context(|| format!("can't listen on {listen}"))?;
+    let url = format!("http://{}/client/api", listener.local_addr()?);
+    if let Some(path) = &cloud_config_out {
+        write_text(path, &world.cloud_config(&url), Access::OwnerOnly)?;
+        console.say(&format!("cloud-config: {}", path.display()));
+    }
+    console.say(&format!("CloudStack {} (simulated) at {url}; ctrl-C stops it", world.release));
+    http::serve(listener, simulator, || TokioRuntime.now(), latency, stopped).await?;
+    Ok(Exit::Done)
+}
+
+/// Ready on ctrl-C or SIGTERM.
+fn stop_signal() -> Result<impl Future<Output = ()> + Send + 'static> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        Ok(async move {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        })
+    }
+    #[cfg(not(unix))]
+    Ok(async {
+        let _ = tokio::signal::ctrl_c().await;
+    })
+}

@@ -1,0 +1,97 @@
+//! From flags, environment and file to a client; and from paths to the objects of a cluster.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+
+use anyhow::{Context as _, Result, bail};
+use ccm_cloudstack::{
+    Client, Credentials, HttpOptions, HttpTransport, Options, PostPolicy, Runtime,
+};
+use ccm_core::ids::ProjectId;
+use ccm_core::model::policy::{Mode, Policy};
+use ccm_kubernetes::manifests::{self, Assume, Manifests, Source};
+use tracing::{info, warn};
+
+use crate::cli::{ConnectArgs, ManifestArgs};
+use crate::config::{Config, Tls};
+use crate::ports::Objects;
+
+/// Reads the configuration; warns of what is risky.
+pub(crate) fn config(args: &ConnectArgs) -> Result<Config> {
+    let utf8 = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    let env: BTreeMap<String, String> = env::vars_os().filter_map(utf8).collect();
+    let (config, warnings) = Config::load(args.cloud_config.as_deref(), &env, &args.settings.0)?;
+    for warning in &warnings {
+        warn!("{warning}");
+    }
+    Ok(config)
+}
+
+/// A client that sees the given project, and has asked nothing yet.
+pub(crate) fn client<R: Runtime>(
+    config: &Config,
+    project: Option<&ProjectId>,
+    runtime: R,
+) -> Result<Client<HttpTransport, R>> {
+    let extra_certificates = match &config.tls {
+        Tls::System | Tls::NoVerification => None,
+        Tls::CaFile(path) => Some(
+            fs::read(path).with_context(|| format!("ca-file {} can't be read", path.display()))?,
+        ),
+    };
+    let defaults = HttpOptions::new(config.api_url.as_str());
+    let transport = HttpTransport::new(&HttpOptions {
+        extra_certificates,
+        verify_certificates: config.tls != Tls::NoVerification,
+        connect_timeout: config.connect_timeout,
+        request_timeout: config.request_timeout,
+        ..defaults
+    })?;
+    let options = Options {
+        project: project.cloned(),
+        page_size: config.page_size,
+        job_patience: config.job_timeout,
+        post: PostPolicy::Always,
+        ..Options::default()
+    };
+    let credentials =
+        Credentials::new(config.credentials.api_key(), config.credentials.secret_key());
+    Ok(Client::new(transport, runtime, credentials, options))
+}
+
+/// The policy for Services that come from files.
+pub(crate) fn manifest_policy(config: &Config) -> Result<Policy> {
+    let Some(cluster_id) = config.cluster_id.clone() else {
+        bail!(
+            "Services come from files, so the cluster can't be asked for its id: \
+             set `cluster-id` in the cloud-config or give --cluster-id"
+        );
+    };
+    Ok(Policy { mode: Mode::Manifests, ..config.policy(cluster_id) })
+}
+
+/// Reads Services and Nodes from files.
+pub(crate) fn objects(args: &ManifestArgs) -> Result<Objects> {
+    let ManifestArgs { services, nodes } = args;
+    if services.is_empty() {
+        bail!("where are the Services? Give --services PATH... and --nodes PATH...");
+    }
+    let source = |assume| move |path: &std::path::PathBuf| Source { path: path.clone(), assume };
+    let sources: Vec<Source> = services
+        .iter()
+        .map(source(Assume::Service))
+        .chain(nodes.iter().map(source(Assume::Node)))
+        .collect();
+    let Manifests { services, nodes, skipped } =
+        manifests::read(&sources).context("the manifests can't be used")?;
+    for (kind, count) in &skipped {
+        info!(kind, count, "objects of another kind are skipped");
+    }
+    if nodes.is_empty() {
+        bail!("the manifests hold no Node, so nothing could serve; give --nodes PATH...");
+    }
+    Ok(Objects { services, nodes })
+}

@@ -1,0 +1,90 @@
+//! Whatever is wrong: exit code 1, what is wrong on stderr, nothing on stdout.
+
+use crate::harness::{Directory, fixture, run};
+
+#[test]
+fn a_wrong_flag_is_an_error_and_not_a_plan_with_changes() {
+    run(&["plan", "--servicse", "x"]).fails_with(&["--servicse", "--service"]);
+    run(&["plam"]).fails_with(&["plam", "plan"]);
+    run(&["simulate", "--world", "w", "--latency", "50"]).fails_with(&["for example `50ms`"]);
+    run(&["plan", "--service", "web"]).fails_with(&["NAMESPACE/NAME"]);
+}
+
+#[test]
+fn without_a_command_the_help_is_shown() {
+    run(&[]).fails_with(&["Usage: cloudstack-ccm", "demo"]);
+    let help = run(&["--help"]).exits(0);
+    assert!(help.stdout.contains("plan") && help.stderr.is_empty());
+    assert!(run(&["--version"]).exits(0).stdout.starts_with("cloudstack-ccm 0."));
+}
+
+#[test]
+fn every_mistake_in_the_configuration_is_in_one_message() {
+    let directory = Directory::new();
+    let config = directory.write(
+        "cloud.conf",
+        "[Global]\napi-url = http://127.0.0.1:1/client/api\napi_key = AKtest-0123\nssl-no-verify = maybe\n",
+    );
+    let services = fixture("demo/services");
+    let nodes = fixture("demo/nodes");
+    let sources = ["--services", &services, "--nodes", &nodes];
+    run(&[&["plan", "--cloud-config", &config], &sources[..]].concat()).fails_with(&[
+        "error: the configuration can't be used",
+        "api_key",
+        "`api-key`",
+        "secret-key",
+        "maybe",
+    ]);
+    run(&[&["plan", "--cloud-config", "/no/such/file"], &sources[..]].concat())
+        .fails_with(&["/no/such/file", "No such file"]);
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named() {
+    let directory = Directory::new();
+    let config = "[Global]\napi-url = http://127.0.0.1:9/client/api\napi-key = AKtest-0123\n\
+                  secret-key = SKsecret-4242\ncluster-id = demo\n";
+    let config = directory.write("cloud.conf", config);
+    let services = fixture("demo/services");
+    let nodes = fixture("demo/nodes");
+    let plan = ["plan", "--cloud-config", &config, "--services", &services, "--nodes", &nodes];
+    run(&plan).fails_with(&[
+        "error: could not read the current state",
+        "caused by: listCapabilities",
+        "127.0.0.1:9",
+    ]);
+}
+
+#[test]
+fn files_that_are_missing_or_something_else_are_named() {
+    let directory = Directory::new();
+    run(&["plan", "--from", "/no/such.json"]).fails_with(&["/no/such.json", "No such file"]);
+    let other = directory.write("plan.json", r#"{"kind": "SavedPlan", "formatVersion": "1.0"}"#);
+    run(&["plan", "--from", &other]).fails_with(&["a SavedPlan", "Snapshot was expected"]);
+    let later = directory.write("later.json", r#"{"kind": "Snapshot", "formatVersion": "2.0"}"#);
+    run(&["plan", "--from", &later]).fails_with(&["format 2.0"]);
+    let cut = directory.write("cut.json", r#"{"kind": "Snapshot", "formatVersion": "1.0"}"#);
+    run(&["plan", "--from", &cut]).fails_with(&["cut.json", "missing field"]);
+    run(&["simulate", "--world", "/no/world.yaml"]).fails_with(&["/no/world.yaml"]);
+}
+
+#[test]
+fn manifests_need_a_cluster_id_services_and_nodes() {
+    let directory = Directory::new();
+    let config = "[Global]\napi-url = http://127.0.0.1:9/client/api\napi-key = AKtest-0123\n\
+                  secret-key = SKsecret-4242\n";
+    let config = directory.write("cloud.conf", config);
+    let services = fixture("demo/services");
+    let fixed = ["plan", "--cloud-config", &config];
+    run(&[&fixed[..], &["--services", &services, "--nodes", &services]].concat())
+        .fails_with(&["cluster-id"]);
+    let named = [&fixed[..], &["--cluster-id", "demo"]].concat();
+    run(&named).fails_with(&["--services"]);
+    run(&[&named[..], &["--services", &services]].concat()).fails_with(&["--nodes"]);
+    run(&[&named[..], &["--services", "/no/such/dir"]].concat()).fails_with(&["/no/such/dir"]);
+}
+
+#[test]
+fn a_log_filter_that_is_none_is_an_error() {
+    run(&["plan", "--from", "x", "--log-level", "a=b=c"]).fails_with(&["a=b=c"]);
+}
