@@ -326,7 +326,7 @@ fn c050_what_the_status_says() {
         let mut lab = Setup::standard().start();
         let web = lab.create("web", set);
         lab.settle(&web);
-        assert_eq!(status(&lab, &web), [expected.clone()]);
+        assert_eq!(status(&lab, &web), std::slice::from_ref(expected));
         // The same, set and unset on a live Service: one status write each.
         let live = lab.create("live", |raw| raw.ports[0].node_port = Some(30081));
         lab.settle(&live);
