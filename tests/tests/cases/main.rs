@@ -10,5 +10,6 @@ mod project;
 mod real_server;
 mod rule;
 mod service;
+mod sharing;
 mod sources;
 mod support;
