@@ -87,6 +87,7 @@ impl Runtime for VirtualRuntime {
 pub struct SharedSimulator {
     simulator: Arc<Mutex<Simulator>>,
     runtime: VirtualRuntime,
+    sent: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl SharedSimulator {
@@ -106,6 +107,11 @@ impl SharedSimulator {
     pub fn clock(&self) -> VirtualRuntime {
         self.runtime.clone()
     }
+
+    /// Commands that were ever sent to it over the wire, refused ones too.
+    pub fn sent(&self) -> BTreeSet<String> {
+        lock(&self.sent).clone()
+    }
 }
 
 impl Transport for SharedSimulator {
@@ -114,6 +120,8 @@ impl Transport for SharedSimulator {
             Method::Get => ccm_simulator::Method::Get,
             Method::Post => ccm_simulator::Method::Post,
         };
+        let command = request.params.iter().find(|(name, _)| name == "command");
+        lock(&self.sent).extend(command.map(|(_, command)| command.clone()));
         let request = Request { method, params: request.params };
         let Response { status, headers, body } =
             self.with(|simulator| simulator.handle(&request, self.runtime.now()));
@@ -217,6 +225,7 @@ impl Lab {
         let simulator = SharedSimulator {
             simulator: Arc::new(Mutex::new(simulator)),
             runtime: runtime.clone(),
+            sent: Arc::default(),
         };
         let keys = world.accounts.iter().find(|found| found.name == account);
         let keys = keys.expect("an account of that name");

@@ -157,6 +157,19 @@ impl Objects {
         found.unwrap_or_else(|| panic!("{text} is not allocated: {self:#?}"))
     }
 
+    /// What differs, as lines for people: `-` was there before, `+` is there now.
+    pub fn changes_since(&self, before: &Self) -> Vec<String> {
+        let changed = |one: &Self, other: &Self, mark: &str| -> Vec<String> {
+            let differs = one.0.iter().filter(|(id, object)| other.0.get(*id) != Some(object));
+            differs
+                .map(|(_, Object { list, fields, members })| {
+                    format!("{mark} {list} {fields} {}", members.join(" "))
+                })
+                .collect()
+        };
+        [changed(before, self, "-"), changed(self, before, "+")].concat()
+    }
+
     fn of_list(&self, list: &str) -> Vec<&Object> {
         self.0.values().filter(|object| object.list == list).collect()
     }

@@ -1,9 +1,15 @@
 //! Situations seen in the field, each a test named by its id.
 
+mod acl;
 mod address;
+mod adoption;
+mod deletion;
 mod firewall;
 mod member;
+mod project;
+mod real_server;
 mod rule;
 mod service;
+mod sharing;
 mod sources;
 mod support;
