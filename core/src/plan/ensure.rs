@@ -76,7 +76,7 @@ fn decide<'a>(draft: &Draft<'a, '_>, spec: &LoadBalancerSpec) -> Result<Decision
     check_manifest_uid(planner, service, spec)?;
     let sources = rule_sources(planner, spec)?;
     let target = public_ip::choose(planner, service, spec, standing)?;
-    let network = network::decide(planner, service, standing, &target)?;
+    let network = network::decide(planner, standing, &target)?;
     let (filter, filter_note) = network::filter(planner, service, standing, network);
     let backends = planner.machines.backends(&network.id);
     let ports = port::sort(planner, service, spec, standing, &target, network);

@@ -26,7 +26,6 @@ pub(super) enum Filter {
 /// Decides the network: that of the address; for a new address that of most nodes.
 pub(super) fn decide<'a>(
     planner: &Planner<'a>,
-    service: &Service,
     standing: &Standing<'_>,
     target: &Target,
 ) -> Result<&'a Network, Note> {
@@ -42,9 +41,14 @@ pub(super) fn decide<'a>(
     }
     let served = standing.rules.iter().any(|(rule, _)| rule.network == id);
     match target.held() {
-        Some(address) if !served && planner.machines.backends(&id).vms.is_empty() => {
-            let _ = service;
-            Err(outside(planner, address.address, network))
+        // Without any eligible node the rule is made, and waits for its first member.
+        Some(address)
+            if !served
+                && planner.machines.eligible > 0
+                && planner.machines.backends(&id).vms.is_empty() =>
+        {
+            let network = network.name.clone();
+            Err(Note::AddressInOtherNetwork { address: address.address, network })
         }
         _ => Ok(network),
     }
@@ -66,13 +70,6 @@ fn of_address(
     of_rules
         .or_else(|| found.network.clone())
         .or_else(|| planner.machines.main_network(in_vpc).cloned())
-}
-
-fn outside(planner: &Planner<'_>, address: std::net::Ipv4Addr, network: &Network) -> Note {
-    if planner.machines.eligible == 0 {
-        return Note::NoEligibleNodes {};
-    }
-    Note::AddressInOtherNetwork { address, network: network.name.clone() }
 }
 
 fn unknown(planner: &Planner<'_>) -> Note {
