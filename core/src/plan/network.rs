@@ -76,7 +76,8 @@ fn unknown(planner: &Planner<'_>) -> Note {
     if planner.machines.eligible == 0 {
         return Note::NoEligibleNodes {};
     }
-    Note::NetworkUnknown { nodes: some_names(planner.machines.unmatched.iter()) }
+    let nodes = some_names(planner.machines.unmatched.iter());
+    Note::NetworkUnknown { nodes, project: scope_of(planner) }
 }
 
 fn not_found(planner: &Planner<'_>, id: &NetworkId) -> Note {
@@ -91,11 +92,14 @@ fn not_found(planner: &Planner<'_>, id: &NetworkId) -> Note {
         machine.is_some_and(|machine| machine.nics.iter().any(|nic| &nic.network == id))
     };
     let nodes = some_names(planner.desired.nodes.keys().filter(has_nic));
-    let project = match &planner.policy.project {
+    Note::NetworkNotFound { network: id.clone(), nodes, project: scope_of(planner) }
+}
+
+fn scope_of(planner: &Planner<'_>) -> String {
+    match &planner.policy.project {
         Some(project) => format!("project {project}"),
         None => "the account of the API key, no project".to_owned(),
-    };
-    Note::NetworkNotFound { network: id.clone(), nodes, project }
+    }
 }
 
 /// At most five names, and how many more there are.
