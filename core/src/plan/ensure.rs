@@ -339,6 +339,11 @@ impl<'a> Decision<'a> {
         if restricted && layered && !firewalled {
             draft.note(Note::RangesWithoutEffect { network: self.network.name.clone() });
         }
+        if let Some(address) = self.target.held()
+            && draft.standing.unproven.contains(&address.id)
+        {
+            draft.note(Note::AddressUnproven { address: address.address });
+        }
         self.add_node_notes(draft);
         self.add_foreign_rule_notes(draft);
     }

@@ -190,7 +190,7 @@ notes! {
     /// The address stays because others use it.
     Warning AddressInUse { address: Ipv4Addr, by: String } => "address {address} is ours but stays: {by}",
     /// The address stays for want of proof.
-    Warning AddressUnproven { address: Ipv4Addr } => "nothing proves that address {address} was associated for this Service; it stays: release it by hand if it was",
+    Warning AddressUnproven { address: Ipv4Addr } => "nothing proves that address {address} was associated for this Service; it stays allocated when the Service goes: release it by hand if it was",
     /// Another Service must record the address as ours first.
     Waiting VerdictNotHandedOver { address: PublicIpId, service: ServiceKey } => "address {address} is ours and goes over to Service {service}, which has not recorded it yet",
     /// The adopted ACL item stays.
