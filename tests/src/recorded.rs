@@ -1,9 +1,10 @@
 //! A state that another controller left, read from `fixtures/adoption`: the recorded answers of a
 //! real CloudStack behind the real client, the recorded objects in a cluster in memory.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccm_cloudstack::{
     Client, Credentials, Options, Transport, TransportError, WireRequest, WireResponse,
@@ -26,6 +27,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::lab::{VirtualRuntime, block_on, fixture};
+use crate::schema;
 
 /// Instant of the first look: after the last recording.
 const NOW: &str = "2026-12-01T21:30:00Z";
@@ -33,21 +35,60 @@ const NOW: &str = "2026-12-01T21:30:00Z";
 /// Answers list commands from a recording. What would change something it refuses.
 #[derive(Clone, Debug)]
 struct Recording {
-    answers: Arc<Mutex<Map<String, Value>>>,
+    tape: Arc<Mutex<Tape>>,
+}
+
+#[derive(Clone, Debug)]
+struct Tape {
+    answers: Arc<Map<String, Value>>,
+    /// Bodies by request: most questions are asked again and again.
+    bodies: BTreeMap<String, Arc<str>>,
+    denied: BTreeSet<&'static str>,
 }
 
 impl Recording {
-    fn answer(&self, request: &WireRequest) -> Result<Value, String> {
-        let param = |name: &str| request.param(name);
-        let command = param("command").unwrap_or_default();
-        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(answer) = answers.get(command) else {
+    fn new(tape: Tape) -> Self {
+        Self { tape: Arc::new(Mutex::new(tape)) }
+    }
+
+    fn tape(&self) -> MutexGuard<'_, Tape> {
+        self.tape.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tape {
+    fn body(&mut self, request: &WireRequest) -> (u16, String) {
+        let command = request.param("command").unwrap_or_default();
+        let root = format!("{}response", command.to_lowercase());
+        let question = ["command", "id", "aclid", "ipaddress", "state", "page", "pagesize"];
+        let question = question.map(|name| request.param(name).unwrap_or_default()).join(" ");
+        if self.denied.contains(command) {
+            let text = "The given command does not exist or it is not available for user";
+            return (432, json!({ root: { "errorcode": 432, "errortext": text } }).to_string());
+        }
+        if let Some(body) = self.bodies.get(&question) {
+            return (200, body.to_string());
+        }
+        match self.answer(command, request) {
+            Ok(answer) => {
+                let body = json!({ root: answer }).to_string();
+                self.bodies.insert(question, body.as_str().into());
+                (200, body)
+            }
+            Err(text) => {
+                (431, json!({ root: { "errorcode": 431, "errortext": text } }).to_string())
+            }
+        }
+    }
+
+    fn answer(&self, command: &str, request: &WireRequest) -> Result<Value, String> {
+        let Some(answer) = self.answers.get(command) else {
             // What was not recorded is not there: the server answers an empty list with `{}`.
             let list = command.starts_with("list");
             return list.then(|| json!({})).ok_or(format!("{command} was not recorded"));
         };
         if command == "listLoadBalancerRuleInstances" {
-            let rule = param("id").unwrap_or_default();
+            let rule = request.param("id").unwrap_or_default();
             return answer.get(rule).cloned().ok_or(format!("no rule {rule} was recorded"));
         }
         Ok(paged(selected(answer.clone(), request), request))
@@ -83,14 +124,9 @@ fn rows(answer: &mut Value) -> Option<&mut Vec<Value>> {
 
 impl Transport for Recording {
     async fn send(&self, request: WireRequest) -> Result<WireResponse, TransportError> {
-        let command = request.param("command").unwrap_or_default().to_lowercase();
-        let root = format!("{command}response");
-        let (status, body) = match self.answer(&request) {
-            Ok(answer) => (200, json!({ root: answer })),
-            Err(text) => (431, json!({ root: { "errorcode": 431, "errortext": text } })),
-        };
+        let (status, body) = self.tape().body(&request);
         let content_type = Some("application/json".to_owned());
-        Ok(WireResponse { status, content_type, body: body.to_string() })
+        Ok(WireResponse { status, content_type, body })
     }
 }
 
@@ -120,11 +156,13 @@ impl Recorded {
         for node in read(&folder, "nodes.json", "Node").nodes {
             cluster.set_node(node);
         }
-        Self::new(answers, cluster, Policy::new(ClusterId::parse("prod").expect("a cluster id")))
+        let (bodies, denied) = (BTreeMap::new(), BTreeSet::new());
+        let tape = Tape { answers: Arc::new(answers), bodies, denied };
+        Self::new(tape, cluster, Policy::new(ClusterId::parse("prod").expect("a cluster id")))
     }
 
-    fn new(answers: Map<String, Value>, cluster: MemoryCluster, policy: Policy) -> Self {
-        let recording = Recording { answers: Arc::new(Mutex::new(answers)) };
+    fn new(tape: Tape, cluster: MemoryCluster, policy: Policy) -> Self {
+        let recording = Recording::new(tape);
         let now: Timestamp = NOW.parse().expect("an instant");
         let credentials = Credentials::new("recorded-api-key", "recorded-secret-key");
         let runtime = VirtualRuntime::new(now);
@@ -136,25 +174,32 @@ impl Recorded {
     /// The same state once more, to go another way from here.
     #[must_use]
     pub fn branch(&self) -> Self {
-        let answers = self.recording.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let cluster = self.cluster.with(|cluster| cluster.clone());
-        Self::new(answers.clone(), cluster, self.policy.clone())
+        Self::new(self.recording.tape().clone(), cluster, self.policy.clone())
     }
 
     /// Changes what CloudStack answers to a list command, row by row.
     pub fn edit_rows(&self, command: &str, edit: impl FnMut(&mut Value)) {
-        let mut answers = self.recording.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = answers.get_mut(command).expect("a recorded command");
-        rows(answer).expect("rows").iter_mut().for_each(edit);
+        self.edit_answer(command, |rows| rows.iter_mut().for_each(edit));
     }
 
     /// Takes rows out of what CloudStack answers to a list command.
     pub fn retain_rows(&self, command: &str, keep: impl FnMut(&Value) -> bool) {
-        let mut keep = keep;
-        let mut answers = self.recording.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = answers.get_mut(command).expect("a recorded command");
+        self.edit_answer(command, |rows| rows.retain(keep));
+    }
+
+    /// Takes the permission for a command.
+    pub fn deny(&self, command: &'static str) {
+        self.recording.tape().denied.insert(command);
+    }
+
+    fn edit_answer(&self, command: &str, edit: impl FnOnce(&mut Vec<Value>)) {
+        let mut tape = self.recording.tape();
+        tape.bodies.clear();
+        let answer = Arc::make_mut(&mut tape.answers).get_mut(command);
+        let answer = answer.expect("a recorded command");
         let rows = rows(answer).expect("rows");
-        rows.retain(|row| keep(row));
+        edit(rows);
         let count = rows.len();
         answer["count"] = json!(count);
     }
@@ -207,6 +252,7 @@ impl Recorded {
             assert!(breaches.is_empty(), "{}\n{plan:#?}", breaches.join("\n"));
         }
         let document = Document::new(&planner, &plans, "test");
+        schema::check(&document);
         (plans, document)
     }
 

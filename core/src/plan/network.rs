@@ -7,7 +7,7 @@ use crate::plan::action::AclTarget;
 use crate::plan::planner::Planner;
 use crate::plan::public_ip::Target;
 use crate::plan::report::Note;
-use crate::plan::standing::Standing;
+use crate::plan::standing::{Basis, Standing};
 
 /// What has to be opened for a port in a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,11 +154,30 @@ fn vpc_filter(
         Listing::Denied => {
             let recorded = service.recorded.record.as_ref().and_then(|record| record.firewall);
             let tried = planner.desired.learned.vpcs_without_firewall.contains(vpc);
-            let known = recorded == Some(false) || tried;
+            let known = recorded == Some(false)
+                || tried
+                || adopts_without_firewall(planner, standing, network);
             let trial = !known && !has_acl_item(planner, service, standing, network);
             trial.then(|| Filter::Firewall { trial: Some(vpc.clone()) })
         }
     }
+}
+
+/// Whether another controller served this Service in a VPC that we may not look at, without one
+/// firewall rule in it: that goes on, since an adoption tries nothing.
+pub(super) fn adopts_without_firewall(
+    planner: &Planner<'_>,
+    standing: &Standing<'_>,
+    network: &Network,
+) -> bool {
+    let may_filter = planner.observed.capabilities.features().may_filter_in_vpc();
+    let hidden = may_filter && planner.observed.vpcs.listed().is_none();
+    standing.basis == Basis::Adoption
+        && standing.rules.iter().any(|(rule, _)| rule.network == network.id)
+        && network
+            .vpc
+            .as_ref()
+            .is_some_and(|vpc| hidden && !planner.observed.vpc_has_firewall_rules(vpc))
 }
 
 /// Whether an ACL item of this Service, made or adopted, is in the tier's list.

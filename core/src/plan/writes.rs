@@ -22,7 +22,7 @@ use crate::plan::report::Note;
 use crate::plan::serve::PortWork;
 use crate::plan::service_patch::{self, PlannedRecord};
 use crate::plan::standing::{Basis, Holding, IntentState};
-use crate::plan::{firewall_rule, network_acl};
+use crate::plan::{firewall_rule, network, network_acl};
 
 /// The rules that serve the ports.
 pub(super) type Rules = BTreeMap<Port, Ref<LoadBalancerRuleId>>;
@@ -295,7 +295,8 @@ impl Writes<'_> {
         let recorded = draft.service.recorded.record.as_ref().and_then(|record| record.firewall);
         let vpc = self.network.vpc.as_ref();
         let tried = &draft.planner.desired.learned.vpcs_without_firewall;
-        let refused = vpc.is_some_and(|vpc| tried.contains(vpc));
+        let refused = vpc.is_some_and(|vpc| tried.contains(vpc))
+            || network::adopts_without_firewall(draft.planner, draft.standing, self.network);
         record.firewall = if refused { Some(false) } else { recorded };
         record
     }

@@ -143,9 +143,10 @@ fn services_share_an_address_and_the_last_one_releases_it() {
         story.answers(CLIENT, FREE, 80, &NODES);
         story.answers(CLIENT, FREE, 8080, &NODES);
         let late = story.lab.create("late", |raw| raw.load_balancer_ip = Some(FREE.to_owned()));
-        story.change("a third Service wants a port that is taken", &late);
+        story.stay("a third Service wants a port that is taken", &late);
         story.lab.delete(&late);
-        story.change("the third Service is deleted", &late);
+        assert_eq!(story.lab.service(&late), None, "it has nothing, so it goes at once");
+        story.stay("the third Service is gone", &web);
         story.answers(CLIENT, FREE, 80, &NODES);
         story.lab.delete(&web);
         story.change("the first Service is deleted", &web);

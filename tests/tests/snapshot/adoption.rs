@@ -93,6 +93,24 @@ fn first_plan_makes_no_call_and_writes_records_only() {
 }
 
 #[test]
+fn first_plan_of_a_role_that_lacks_lists_makes_no_call_either() {
+    for state in &STATES {
+        for denied in ["listVPCs", "listNetworkACLLists", "listNetworkACLs"] {
+            let recorded = (state.load)();
+            recorded.deny(denied);
+            let keys = recorded.services();
+            for Planned { plan, report: _ } in recorded.plan_some(&keys, Depth::Quick).0 {
+                assert!(!plan.touches_cloud(), "{} without {denied}: {plan:#?}", state.name);
+                assert!(recorded.write(&plan).is_success());
+            }
+            for Planned { plan, report: _ } in recorded.plan_some(&keys, Depth::Thorough).0 {
+                assert!(plan.is_empty(), "{} without {denied}: {plan:#?}", state.name);
+            }
+        }
+    }
+}
+
+#[test]
 fn node_that_goes_after_the_adoption_is_removed_from_every_rule() {
     for state in &STATES {
         let recorded = (state.load)();
