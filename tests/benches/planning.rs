@@ -47,8 +47,8 @@ impl Cluster {
     fn converged(services: usize) -> Self {
         let policy = Policy::new(ClusterId::parse("prod").unwrap());
         let now = Timestamp::UNIX_EPOCH;
-        let mut capabilities = Capabilities::default();
-        capabilities.version = Some(Version::new(4, 22, 0));
+        let version = Some(Version::new(4, 22, 0));
+        let capabilities = Capabilities { version, ..Capabilities::default() };
         let mut state = CloudState::empty(now, capabilities);
         state.networks.push(network());
         state.virtual_machines = (0..NODES).map(machine).collect();
@@ -72,13 +72,13 @@ impl Cluster {
         let now = Timestamp::UNIX_EPOCH;
         let planner = Planner::new(&self.desired, &self.observed, &self.policy, now);
         assert!(planner.members_to_read(Depth::Quick).is_empty(), "digests spare the reads");
-        let mut planned = 0;
+        let mut count = 0;
         for key in self.desired.services.keys() {
             let found = planner.plan(key).expect("a plan");
             assert!(found.plan.is_empty() && found.report.is_empty(), "{found:#?}");
-            planned += 1;
+            count += 1;
         }
-        planned
+        count
     }
 }
 
