@@ -18,14 +18,9 @@ pub(crate) struct Console {
 impl Console {
     /// `no_color` is whether `NO_COLOR` is set to anything but an empty text.
     pub(crate) fn new(when: When, no_color: bool) -> Self {
-        let choose = |terminal: bool| match when {
-            When::Always => Colour::Always,
-            When::Auto if terminal && !no_color => Colour::Always,
-            When::Auto | When::Never => Colour::Never,
-        };
         Self {
-            colour: choose(io::stdout().is_terminal()),
-            colour_aside: choose(io::stderr().is_terminal()),
+            colour: choose(when, io::stdout().is_terminal(), no_color),
+            colour_aside: choose(when, io::stderr().is_terminal(), no_color),
         }
     }
 
@@ -51,10 +46,32 @@ impl Console {
     }
 }
 
+fn choose(when: When, terminal: bool, no_color: bool) -> Colour {
+    match when {
+        When::Always => Colour::Always,
+        When::Auto if terminal && !no_color => Colour::Always,
+        When::Auto | When::Never => Colour::Never,
+    }
+}
+
 /// A text in a style of ANSI escapes, if colour is on.
 pub(crate) fn styled(text: &str, style: &str, colour: Colour) -> String {
     match colour {
         Colour::Never => text.to_owned(),
         Colour::Always => format!("\u{1b}[{style}m{text}\u{1b}[0m"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colour_only_on_a_terminal_and_without_no_color() {
+        assert_eq!(choose(When::Auto, true, false), Colour::Always);
+        assert_eq!(choose(When::Auto, true, true), Colour::Never);
+        assert_eq!(choose(When::Auto, false, false), Colour::Never);
+        assert_eq!(choose(When::Always, false, true), Colour::Always);
+        assert_eq!(choose(When::Never, true, false), Colour::Never);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use ccm_cloudstack::{
     Client, Credentials, Method, Options, Runtime, Transport, TransportError, WireRequest,
@@ -27,6 +27,7 @@ use cloudstack_ccm::driver::{self, DriverError, Silent};
 use cloudstack_ccm::ports::InMemory;
 use jiff::{Timestamp, ToSpan as _};
 
+use crate::door::Door;
 use crate::objects::Objects;
 use crate::schema;
 use crate::trouble::{TroubledCloud, Troubles};
@@ -97,6 +98,16 @@ impl SharedSimulator {
         work(&mut simulator)
     }
 
+    /// The simulator itself, for a façade.
+    pub fn shared(&self) -> Arc<Mutex<Simulator>> {
+        Arc::clone(&self.simulator)
+    }
+
+    /// Its clock.
+    pub fn clock(&self) -> VirtualRuntime {
+        self.runtime.clone()
+    }
+
     /// Commands that were ever sent to it over the wire, refused ones too.
     pub fn sent(&self) -> BTreeSet<String> {
         lock(&self.sent).clone()
@@ -127,7 +138,7 @@ pub struct Lab {
     /// The clock of everything.
     pub runtime: VirtualRuntime,
     /// The real client.
-    pub client: Client<SharedSimulator, VirtualRuntime>,
+    pub client: Client<Door, VirtualRuntime>,
     /// Kubernetes.
     pub cluster: InMemory,
     /// How it is done here.
@@ -136,6 +147,7 @@ pub struct Lab {
     pub learned: Learned,
     /// What happens between the client and the rest.
     pub troubles: Troubles,
+    door: Door,
     keys: (String, String),
     world: World,
 }
@@ -151,18 +163,22 @@ pub struct Setup {
     pub project: Option<String>,
     /// Names of the Nodes; each has the VM of its name and names it as provider id.
     pub nodes: Vec<String>,
+    /// Whether the client reaches CloudStack over HTTP.
+    pub http: bool,
 }
 
 impl Setup {
     /// The standard world of the cases: account `prod`, Nodes node-1 to node-3 in `iso-1`.
     pub fn standard() -> Self {
-        static WORLD: OnceLock<World> = OnceLock::new();
-        let load = || World::load(&fixture("worlds/standard.yaml")).expect("the standard world");
+        static WORLD: LazyLock<World> = LazyLock::new(|| {
+            World::load(&fixture("worlds/standard.yaml")).expect("the standard world")
+        });
         Self {
-            world: WORLD.get_or_init(load).clone(),
+            world: WORLD.clone(),
             account: "prod".to_owned(),
             project: None,
             nodes: ["node-1", "node-2", "node-3"].map(str::to_owned).to_vec(),
+            http: false,
         }
     }
 
@@ -188,6 +204,13 @@ impl Setup {
         self
     }
 
+    /// The client reaches CloudStack over HTTP, on the loopback device.
+    #[must_use]
+    pub fn over_http(mut self) -> Self {
+        self.http = true;
+        self
+    }
+
     /// Starts it.
     pub fn start(self) -> Lab {
         Lab::new(self)
@@ -196,7 +219,7 @@ impl Setup {
 
 impl Lab {
     fn new(setup: Setup) -> Self {
-        let Setup { world, account, project, nodes } = setup;
+        let Setup { world, account, project, nodes, http } = setup;
         let runtime = VirtualRuntime::new(world.started);
         let simulator = Simulator::new(&world).expect("a world that makes sense");
         let simulator = SharedSimulator {
@@ -213,13 +236,15 @@ impl Lab {
         });
         let cluster_id = ClusterId::parse("prod").expect("a cluster id");
         let keys = (keys.api_key.clone(), keys.secret_key.clone());
+        let door = if http { Door::http(&simulator) } else { Door::Direct(simulator.clone()) };
         let policy = Policy { project, ..Policy::new(cluster_id.clone()) };
-        let client = client(&simulator, &runtime, &keys, &policy);
+        let client = client(door.clone(), &runtime, &keys, &policy);
         let cluster = InMemory::new(MemoryCluster::default(), cluster_id);
         let lab = Self {
             simulator,
             runtime,
             client,
+            door,
             cluster,
             policy,
             learned: Learned::default(),
@@ -235,16 +260,7 @@ impl Lab {
 
     /// Adds the Node of a VM, as it joins.
     pub fn add_node(&self, name: &str) {
-        let machine = self.world.virtual_machines.iter().find(|machine| machine.name == name);
-        let machine = machine.expect("a VM of that name");
-        let id = machine.id.as_deref().expect("a VM with an id");
-        let addresses = machine.nics.iter().map(|nic| nic.address.to_string());
-        let node = RawNode {
-            name: name.to_owned(),
-            provider_id: Some(format!("external-cloudstack://{id}")),
-            addresses: addresses.map(|address| ("InternalIP".to_owned(), address)).collect(),
-            ..RawNode::default()
-        };
+        let node = node_of(&self.world, name);
         self.cluster.with(|cluster| cluster.set_node(node));
     }
 
@@ -403,7 +419,7 @@ impl Lab {
     /// The process dies and starts again: nothing but what was written is known.
     pub fn restart(&mut self) {
         self.learned = Learned::default();
-        self.client = client(&self.simulator, &self.runtime, &self.keys, &self.policy);
+        self.client = client(self.door.clone(), &self.runtime, &self.keys, &self.policy);
     }
 
     /// Reconciles as time passes, whatever fails, until nothing is planned and nothing waited for.
@@ -456,14 +472,14 @@ impl Lab {
 }
 
 fn client(
-    simulator: &SharedSimulator,
+    door: Door,
     runtime: &VirtualRuntime,
     keys: &(String, String),
     policy: &Policy,
-) -> Client<SharedSimulator, VirtualRuntime> {
+) -> Client<Door, VirtualRuntime> {
     let options = Options { project: policy.project.clone(), ..Options::default() };
     let credentials = Credentials::new(&keys.0, &keys.1);
-    Client::new(simulator.clone(), runtime.clone(), credentials, options)
+    Client::new(door, runtime.clone(), credentials, options)
 }
 
 /// Service `shop/<name>` of type LoadBalancer with one port, 80 to node port 30080.
@@ -474,6 +490,20 @@ pub fn web(name: &str) -> RawService {
         service_type: Some("LoadBalancer".to_owned()),
         ports: vec![port("http", "TCP", 80, 30080)],
         ..RawService::default()
+    }
+}
+
+/// A Node that names the VM of its name.
+pub fn node_of(world: &World, name: &str) -> RawNode {
+    let machine = world.virtual_machines.iter().find(|machine| machine.name == name);
+    let machine = machine.expect("a VM of that name");
+    let id = machine.id.as_deref().expect("a VM with an id");
+    let addresses = machine.nics.iter().map(|nic| nic.address.to_string());
+    RawNode {
+        name: name.to_owned(),
+        provider_id: Some(format!("external-cloudstack://{id}")),
+        addresses: addresses.map(|address| ("InternalIP".to_owned(), address)).collect(),
+        ..RawNode::default()
     }
 }
 

@@ -1,10 +1,12 @@
 //! Helpers of the tests: a laboratory (simulator, real client, in-memory cluster, virtual time), a
 //! replayer of recordings, the schema of plans, and independent restatements of the rules that every plan must keep.
 
+pub mod door;
 pub mod interrupted;
 pub mod lab;
 pub mod objects;
 pub mod oracle;
+pub mod recorded;
 pub mod replay;
 pub mod schema;
 pub mod trouble;

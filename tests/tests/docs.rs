@@ -33,3 +33,8 @@ fn the_configuration_reference_is_generated_from_the_table() {
 fn the_command_reference_is_generated_from_the_help_texts() {
     compare("commands.md", &cloudstack_ccm::cli::markdown());
 }
+
+#[test]
+fn the_reference_of_codes_is_generated_from_the_tables() {
+    compare("codes.md", &ccm_core::render::codes::markdown());
+}

@@ -15,7 +15,7 @@ use anyhow::{Result, bail};
 use ccm_cloudstack::{Client, HttpTransport, Runtime as _, TokioRuntime};
 use ccm_core::exec::lanes::Lanes;
 use ccm_core::ids::ServiceKey;
-use ccm_core::model::policy::Policy;
+use ccm_core::model::policy::{Mode, Policy};
 use ccm_core::model::{Desired, Learned};
 use ccm_core::observe::index::Observed;
 use ccm_core::plan::Planned;
@@ -39,7 +39,7 @@ pub(super) async fn run(args: &ApplyArgs, console: Console) -> Result<Exit> {
     same_scope(&saved.policy, &config)?;
     let steps = by_service(&saved.document);
     if steps.is_empty() {
-        console.print("No changes: the plan has no steps.\n")?;
+        console.print("Applied: no changes; the plan has no steps.\n")?;
         return Ok(Exit::Done);
     }
     let client = connect::client(&config, saved.policy.project.as_ref(), TokioRuntime)?;
@@ -129,8 +129,11 @@ impl Apply<'_> {
         let planner = Planner::new(desired, observed, policy, TokioRuntime.now());
         let fresh = planner.plan(&service.key)?;
         let document = Document::new(&planner, std::slice::from_ref(&fresh), VERSION);
-        let saved: Vec<StepView> = service.steps.iter().map(|step| (*step).clone()).collect();
-        let found = differences(&saved, &document.steps);
+        // Nothing keeps writes to Services from files, so they don't count.
+        let counts = |step: &&StepView| policy.mode == Mode::Cluster || step.kind != "write";
+        let saved: Vec<StepView> = service.steps.iter().copied().filter(counts).cloned().collect();
+        let now: Vec<StepView> = document.steps.iter().filter(counts).cloned().collect();
+        let found = differences(&saved, &now);
         Ok((fresh, found))
     }
 

@@ -57,14 +57,14 @@ fn a_snapshot_leads_to_the_same_plan_without_a_network() {
 #[test]
 fn pseudonyms_change_no_plan_and_hide_every_name() {
     let served = Served::start();
-    let plan = served.directory.path("plan.json");
-    served.plan(&["--out", &plan]).exits(2);
+    let file = served.directory.path("plan.json");
+    served.plan(&["--out", &file]).exits(2);
     let fresh = snapshot(&served, &fixture("demo/services"), "fresh.json", &["--pseudonymise"]);
     let plain = snapshot(&served, &fixture("demo/services"), "plain.json", &[]);
     assert_eq!(shape(&document(&plain)), shape(&document(&fresh)));
 
     // Once more with rules, firewall rules and ACL items there, and something to change.
-    served.apply(&plan, &[]).exits(0);
+    served.apply(&file, &[]).exits(0);
     let changed = std::fs::read_to_string(fixture("demo/services/web.yaml")).unwrap();
     let changed = changed.replace("198.51.100.0/24", "198.51.100.0/25,192.0.2.0/24");
     let services = served.directory.write("web.yaml", &changed);

@@ -21,7 +21,7 @@ fn plan_apply_plan_ends_in_no_changes() {
     assert!(applied.stderr.contains("associateIpAddress"), "{}", applied.stderr);
 
     let again = served.plan(&[]).exits(0);
-    assert!(again.stdout.ends_with("\nNo changes. CloudStack is as the Services want it.\n"));
+    assert!(again.stdout.ends_with("\nPlan: no changes. CloudStack is as the Services want it.\n"));
     assert_eq!(served.stop(), Some(0));
 }
 

@@ -78,7 +78,11 @@ impl Machines {
 
     /// What eligible Nodes mean for a network.
     pub fn backends(&self, network: &NetworkId) -> Backends {
-        self.backends.get(network).cloned().unwrap_or_default()
+        let nobody = || {
+            let digest = members_digest(&BTreeSet::new());
+            Backends { digest, ..Backends::default() }
+        };
+        self.backends.get(network).cloned().unwrap_or_else(nobody)
     }
 
     /// The network of most eligible Nodes' default NICs among those that `candidate` accepts; ties

@@ -6,6 +6,7 @@ use crate::ids::PublicIpId;
 use crate::model::policy::Mode;
 use crate::model::record::Opening;
 use crate::model::service::{Port, Service};
+use crate::observe::index::Observed;
 use crate::observe::ownership::port_of;
 use crate::plan::Planned;
 use crate::plan::builder::Builder;
@@ -53,7 +54,7 @@ impl<'a, 'b> Draft<'a, 'b> {
 
     /// The ports that are or were ours on an address.
     pub(super) fn known_ports(&self, address: &PublicIpId) -> BTreeSet<Port> {
-        known_ports(self.service, self.standing, address)
+        known_ports(self.planner.observed, self.service, self.standing, address)
     }
 
     /// The finished plan.
@@ -75,18 +76,21 @@ impl<'a, 'b> Draft<'a, 'b> {
 }
 
 /// The ports that are or were a Service's on an address: of rules, of recorded openings, of the
-/// spec.
+/// spec. A port that somebody else's rule serves is not among them: what is open there is theirs.
 pub(super) fn known_ports(
+    observed: &Observed,
     service: &Service,
     standing: &Standing<'_>,
     address: &PublicIpId,
 ) -> BTreeSet<Port> {
-    let rules = standing.rules_on(address).map(port_of);
+    let rules: BTreeSet<Port> = standing.rules_on(address).map(port_of).collect();
     let record = service.recorded.record.iter();
     let openings = record.flat_map(|record| &record.openings).filter_map(Opening::port);
     let asked = service.spec.iter().flat_map(|spec| &spec.ports).filter_map(|port| {
         let transport = port.transport.as_ref().ok()?;
         Some(Port { transport: *transport, number: port.number })
     });
-    rules.chain(openings).chain(asked).collect()
+    let served: BTreeSet<Port> = observed.rules_on(address).map(port_of).collect();
+    let by_others = |port: &Port| served.contains(port) && !rules.contains(port);
+    rules.iter().copied().chain(openings).chain(asked).filter(|port| !by_others(port)).collect()
 }

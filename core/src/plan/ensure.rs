@@ -84,7 +84,7 @@ fn decide<'a>(draft: &Draft<'a, '_>, spec: &LoadBalancerSpec) -> Result<Decision
     check_manifest_uid(planner, service, spec)?;
     let sources = rule_sources(planner, spec)?;
     let target = public_ip::choose(planner, service, spec, standing)?;
-    let network = network::decide(planner, service, standing, &target)?;
+    let network = network::decide(planner, standing, &target)?;
     let (filter, filter_note) = network::filter(planner, service, standing, network);
     let backends = planner.machines.backends(&network.id);
     let ports = port::sort(planner, service, spec, standing, &target, network);
@@ -347,6 +347,11 @@ impl<'a> Decision<'a> {
         let firewalled = matches!(self.filter, Filter::Firewall { trial: _ });
         if restricted && layered && !firewalled {
             draft.note(Note::RangesWithoutEffect { network: self.network.name.clone() });
+        }
+        if let Some(address) = self.target.held()
+            && draft.standing.unproven.contains(&address.id)
+        {
+            draft.note(Note::AddressUnproven { address: address.address });
         }
         self.add_node_notes(draft);
         self.add_foreign_rule_notes(draft);

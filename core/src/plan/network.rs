@@ -7,7 +7,7 @@ use crate::plan::action::AclTarget;
 use crate::plan::planner::Planner;
 use crate::plan::public_ip::Target;
 use crate::plan::report::Note;
-use crate::plan::standing::Standing;
+use crate::plan::standing::{Basis, Standing};
 
 /// What has to be opened for a port in a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,6 @@ pub(super) enum Filter {
 /// Decides the network: that of the address; for a new address that of most nodes.
 pub(super) fn decide<'a>(
     planner: &Planner<'a>,
-    service: &Service,
     standing: &Standing<'_>,
     target: &Target,
 ) -> Result<&'a Network, Note> {
@@ -42,9 +41,14 @@ pub(super) fn decide<'a>(
     }
     let served = standing.rules.iter().any(|(rule, _)| rule.network == id);
     match target.held() {
-        Some(address) if !served && planner.machines.backends(&id).vms.is_empty() => {
-            let _ = service;
-            Err(outside(planner, address.address, network))
+        // Without any eligible node the rule is made, and waits for its first member.
+        Some(address)
+            if !served
+                && planner.machines.eligible > 0
+                && planner.machines.backends(&id).vms.is_empty() =>
+        {
+            let network = network.name.clone();
+            Err(Note::AddressInOtherNetwork { address: address.address, network })
         }
         _ => Ok(network),
     }
@@ -68,18 +72,12 @@ fn of_address(
         .or_else(|| planner.machines.main_network(in_vpc).cloned())
 }
 
-fn outside(planner: &Planner<'_>, address: std::net::Ipv4Addr, network: &Network) -> Note {
-    if planner.machines.eligible == 0 {
-        return Note::NoEligibleNodes {};
-    }
-    Note::AddressInOtherNetwork { address, network: network.name.clone() }
-}
-
 fn unknown(planner: &Planner<'_>) -> Note {
     if planner.machines.eligible == 0 {
         return Note::NoEligibleNodes {};
     }
-    Note::NetworkUnknown { nodes: some_names(planner.machines.unmatched.iter()) }
+    let nodes = some_names(planner.machines.unmatched.iter());
+    Note::NetworkUnknown { nodes, project: scope_of(planner) }
 }
 
 fn not_found(planner: &Planner<'_>, id: &NetworkId) -> Note {
@@ -94,11 +92,14 @@ fn not_found(planner: &Planner<'_>, id: &NetworkId) -> Note {
         machine.is_some_and(|machine| machine.nics.iter().any(|nic| &nic.network == id))
     };
     let nodes = some_names(planner.desired.nodes.keys().filter(has_nic));
-    let project = match &planner.policy.project {
+    Note::NetworkNotFound { network: id.clone(), nodes, project: scope_of(planner) }
+}
+
+fn scope_of(planner: &Planner<'_>) -> String {
+    match &planner.policy.project {
         Some(project) => format!("project {project}"),
         None => "the account of the API key, no project".to_owned(),
-    };
-    Note::NetworkNotFound { network: id.clone(), nodes, project }
+    }
 }
 
 /// At most five names, and how many more there are.
@@ -153,11 +154,30 @@ fn vpc_filter(
         Listing::Denied => {
             let recorded = service.recorded.record.as_ref().and_then(|record| record.firewall);
             let tried = planner.desired.learned.vpcs_without_firewall.contains(vpc);
-            let known = recorded == Some(false) || tried;
+            let known = recorded == Some(false)
+                || tried
+                || adopts_without_firewall(planner, standing, network);
             let trial = !known && !has_acl_item(planner, service, standing, network);
             trial.then(|| Filter::Firewall { trial: Some(vpc.clone()) })
         }
     }
+}
+
+/// Whether another controller served this Service in a VPC that we may not look at, without one
+/// firewall rule in it: that goes on, since an adoption tries nothing.
+pub(super) fn adopts_without_firewall(
+    planner: &Planner<'_>,
+    standing: &Standing<'_>,
+    network: &Network,
+) -> bool {
+    let may_filter = planner.observed.capabilities.features().may_filter_in_vpc();
+    let hidden = may_filter && planner.observed.vpcs.listed().is_none();
+    standing.basis == Basis::Adoption
+        && standing.rules.iter().any(|(rule, _)| rule.network == network.id)
+        && network
+            .vpc
+            .as_ref()
+            .is_some_and(|vpc| hidden && !planner.observed.vpc_has_firewall_rules(vpc))
 }
 
 /// Whether an ACL item of this Service, made or adopted, is in the tier's list.

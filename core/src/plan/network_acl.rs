@@ -50,9 +50,7 @@ pub(super) fn change(
     if made || items().filter(alive).any(|item| is_recorded(item, service, port)) {
         return AclChange::default();
     }
-    if standing.basis == Basis::Adoption
-        && let Some(item) = items().find(|item| is_adoptable(item, port))
-    {
+    if let Some(item) = adopted(planner, standing, list, port) {
         return AclChange { adopted: Some(item.id.clone()), ..AclChange::default() };
     }
     let deny = first_deny(planner.observed, list, port);
@@ -62,6 +60,31 @@ pub(super) fn change(
         })
         .map(|deny| Note::AclBlockedByDeny { port, item: deny.id.clone() });
     AclChange { create: true, adopted: None, note }
+}
+
+/// The item that adoption takes over for a port: the Go controller makes one.
+fn adopted<'a>(
+    planner: &Planner<'a>,
+    standing: &Standing<'_>,
+    list: &NetworkAclListId,
+    port: Port,
+) -> Option<&'a NetworkAclItem> {
+    let mut items = planner.observed.acl_items_of(list);
+    let adopts = standing.basis == Basis::Adoption;
+    items.find(|item| adopts && is_adoptable(item, port))
+}
+
+/// The items that adoption takes over for the rules of a Service. They are recorded before the
+/// first of them goes: afterwards nothing else tells that they are ours to delete.
+pub(super) fn adopted_items(
+    planner: &Planner<'_>,
+    standing: &Standing<'_>,
+) -> BTreeSet<NetworkAclItemId> {
+    let items = standing.rules.iter().filter_map(|(rule, _)| {
+        let list = planner.observed.networks.get(&rule.network)?.acl_list.as_ref()?;
+        adopted(planner, standing, list, port_of(rule)).map(|item| item.id.clone())
+    });
+    items.collect()
 }
 
 /// A number for a new item: the largest free one before the first item that denies the port, so
@@ -87,9 +110,9 @@ pub(super) fn closing<'a>(
 ) -> (Vec<&'a NetworkAclItem>, Vec<Note>) {
     let mut notes = Vec::new();
     let mut close = Vec::new();
-    let adopting = standing.basis == Basis::Adoption;
+    let taken_over = adopted(planner, standing, list, port).map(|item| &item.id);
     for item in planner.observed.acl_items_of(list) {
-        let adopted = is_recorded(item, service, port) || (adopting && is_adoptable(item, port));
+        let adopted = is_recorded(item, service, port) || taken_over == Some(&item.id);
         if is_own_for(item, service, port) {
             close.push(item);
         } else if adopted {

@@ -100,9 +100,9 @@ reasons! {
     /// First half of an edit that old servers push only with a changed algorithm.
     PushNeedsAlgorithm => "up to 4.21 the router is told only when the algorithm changes",
     /// Nodes are no members yet.
-    MembersMissing { count: usize } => "{count} nodes are not members yet",
+    MembersMissing { count: usize } => "nodes that are not members yet: {count}",
     /// VMs are members without standing for an eligible node.
-    MembersStale { count: usize } => "{count} members stand for no eligible node",
+    MembersStale { count: usize } => "members that stand for no eligible node: {count}",
     /// A wanted source can't come in.
     PortClosed => "the port is not open to these sources",
     /// Sources can come in that are not wanted.

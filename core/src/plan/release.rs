@@ -232,7 +232,9 @@ fn other_object(
     let mut ports = draft.known_ports(address);
     for other in planner.others_on(address, &draft.service.key) {
         let standing = planner.standing(&other.key).into_iter();
-        ports.extend(standing.flat_map(|standing| known_ports(other, standing, address)));
+        ports.extend(
+            standing.flat_map(|standing| known_ports(planner.observed, other, standing, address)),
+        );
     }
     let mut openings = planner.observed.firewall_rules_on(address);
     let opening = openings.find(|rule| {

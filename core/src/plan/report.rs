@@ -122,7 +122,7 @@ notes! {
     /// The network of the nodes is not visible.
     Blocked NetworkNotFound { network: NetworkId, nodes: String, project: String } => "could not find network {network} of {nodes}; the scope is {project}: check `project-id` in the cloud-config and that the account of the API key may see the network",
     /// No node tells the network.
-    Blocked NetworkUnknown { nodes: String } => "could not find network: no eligible node has a virtual machine with a default NIC ({nodes})",
+    Blocked NetworkUnknown { nodes: String, project: String } => "could not find network: no eligible node has a virtual machine with a default NIC that we can see ({nodes}); the scope is {project}: check `project-id` in the cloud-config and that nodes are called as their virtual machines",
     /// The network has no balancer.
     Blocked NetworkWithoutLoadBalancer { network: NetworkId, name: String } => "network {name:?} ({network}) has no Lb service; choose a network offering with one, or give the Service a loadBalancerClass",
     /// The requested address is not there.
@@ -190,7 +190,7 @@ notes! {
     /// The address stays because others use it.
     Warning AddressInUse { address: Ipv4Addr, by: String } => "address {address} is ours but stays: {by}",
     /// The address stays for want of proof.
-    Warning AddressUnproven { address: Ipv4Addr } => "nothing proves that address {address} was associated for this Service; it stays: release it by hand if it was",
+    Warning AddressUnproven { address: Ipv4Addr } => "nothing proves that address {address} was associated for this Service; it stays allocated when the Service goes: release it by hand if it was",
     /// Another Service must record the address as ours first.
     Waiting VerdictNotHandedOver { address: PublicIpId, service: ServiceKey } => "address {address} is ours and goes over to Service {service}, which has not recorded it yet",
     /// The adopted ACL item stays.

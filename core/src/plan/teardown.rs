@@ -12,7 +12,7 @@ use crate::plan::report::Note;
 use crate::plan::service_patch::{self, PlannedRecord};
 use crate::plan::standing::{Basis, IntentState, Standing};
 use crate::plan::writes::{self, existing_openings};
-use crate::plan::{public_ip, release};
+use crate::plan::{network_acl, public_ip, release};
 
 /// Plans the removal of everything that is the Service's.
 pub(super) fn plan<'a>(
@@ -37,7 +37,10 @@ pub(super) fn plan<'a>(
         // The finalizer of a Service with a class is the other controller's by now.
         let finalizer =
             (service.lifecycle != Lifecycle::OtherClass).then_some(FinalizerChange::Remove);
-        let patch = service_patch::farewell(service, finalizer);
+        let mut patch = service_patch::farewell(service, finalizer);
+        if writes_proof(&draft) {
+            patch.record = Edit::Remove;
+        }
         writes::add(&mut draft, "service/finish", patch, &through, Reason::NothingLeft);
     }
     keep_proof(&mut draft);
@@ -95,14 +98,19 @@ fn may_finish(draft: &mut Draft<'_, '_>) -> bool {
 /// What proves the Service's addresses goes with its rules, where there is no record: it is
 /// recorded before they go.
 fn keep_proof(draft: &mut Draft<'_, '_>) {
-    let unrecorded = matches!(draft.standing.basis, Basis::Marks | Basis::Adoption);
-    if !unrecorded || !draft.keeps_records() || !draft.builder.touches_cloud() {
+    if !writes_proof(draft) {
         return;
     }
     let record = proof(draft);
     let patch = PlannedPatch { record: Edit::Set(record), ..service_patch::empty(draft.service) };
     let reason = Reason::RecordBeforeUse;
     draft.builder.begin_with("service/record", Action::PatchService(patch), reason);
+}
+
+/// Once all other steps stand: whether there is something to prove, and no record that does.
+fn writes_proof(draft: &Draft<'_, '_>) -> bool {
+    let unrecorded = matches!(draft.standing.basis, Basis::Marks | Basis::Adoption);
+    unrecorded && draft.keeps_records() && draft.builder.touches_cloud()
 }
 
 fn proof(draft: &Draft<'_, '_>) -> PlannedRecord {
@@ -116,5 +124,6 @@ fn proof(draft: &Draft<'_, '_>) -> PlannedRecord {
     for holding in &draft.standing.addresses {
         record.openings.extend(existing_openings(draft, holding).into_iter().map(|(_, o)| o));
     }
+    record.acl = network_acl::adopted_items(draft.planner, draft.standing);
     record
 }

@@ -16,13 +16,13 @@ use crate::plan::action::{
 };
 use crate::plan::builder::After;
 use crate::plan::draft::Draft;
-use crate::plan::firewall_rule;
 use crate::plan::public_ip::{self, Target};
 use crate::plan::reason::{Disruption, Reason};
 use crate::plan::report::Note;
 use crate::plan::serve::PortWork;
 use crate::plan::service_patch::{self, PlannedRecord};
 use crate::plan::standing::{Basis, Holding, IntentState};
+use crate::plan::{firewall_rule, network, network_acl};
 
 /// The rules that serve the ports.
 pub(super) type Rules = BTreeMap<Port, Ref<LoadBalancerRuleId>>;
@@ -248,12 +248,9 @@ impl Writes<'_> {
             let draft = MemberDraft { rule, digest: member.digest.clone() };
             work.keeps_digest().then_some((*port, draft))
         });
-        PlannedRecord {
-            openings,
-            acl: self.acl_items(draft, |_| true),
-            members: kept.collect(),
-            ..self.record_base(draft, address)
-        }
+        let mut acl = self.acl_items(draft, |_| true);
+        acl.extend(network_acl::adopted_items(draft.planner, draft.standing));
+        PlannedRecord { openings, acl, members: kept.collect(), ..self.record_base(draft, address) }
     }
 
     fn record_after(
@@ -298,7 +295,8 @@ impl Writes<'_> {
         let recorded = draft.service.recorded.record.as_ref().and_then(|record| record.firewall);
         let vpc = self.network.vpc.as_ref();
         let tried = &draft.planner.desired.learned.vpcs_without_firewall;
-        let refused = vpc.is_some_and(|vpc| tried.contains(vpc));
+        let refused = vpc.is_some_and(|vpc| tried.contains(vpc))
+            || network::adopts_without_firewall(draft.planner, draft.standing, self.network);
         record.firewall = if refused { Some(false) } else { recorded };
         record
     }

@@ -46,9 +46,9 @@ pub fn summary_line(document: &Document) -> String {
     let summary = &document.summary;
     if !document.has_changes() {
         return match (summary.blocked, summary.waiting) {
-            (0, 0) => "No changes. CloudStack is as the Services want it.".to_owned(),
+            (0, 0) => "Plan: no changes. CloudStack is as the Services want it.".to_owned(),
             (blocked, waiting) => {
-                format!("No changes. {blocked} blocked, {waiting} waiting.")
+                format!("Plan: no changes, {blocked} blocked, {waiting} waiting.")
             }
         };
     }

@@ -2,6 +2,7 @@
 //! prints that structure, and its JSON form is the structure itself.
 
 mod arguments;
+pub mod codes;
 mod detail;
 pub mod document;
 pub mod human;

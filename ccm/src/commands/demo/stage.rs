@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use ccm_cloudstack::{Runtime, TokioRuntime};
+use ccm_core::version::{Features, Version};
 use ccm_kubernetes::manifests::{Assume, Manifests, read_text};
-use ccm_simulator::{Layer, Protocol, Simulator, TrafficQuery, Version, World, http};
+use ccm_simulator::{Layer, Protocol, Simulator, TrafficQuery, World, http};
 use jiff::Timestamp;
 use tokio::net::TcpListener;
 
@@ -47,14 +48,19 @@ pub(super) struct Stage {
     console: Console,
     clock: Clock,
     config: Config,
+    release: String,
     simulator: Arc<Mutex<Simulator>>,
 }
 
 impl Stage {
     /// Starts the CloudStack model and its server.
-    pub(super) async fn open(version: &Version, speed: u32, console: Console) -> Result<Self> {
+    pub(super) async fn open(
+        release: &ccm_simulator::Version,
+        speed: u32,
+        console: Console,
+    ) -> Result<Self> {
         let mut world = World::parse(WORLD)?;
-        world.release = version.to_string();
+        world.release = release.to_string();
         let simulator = Arc::new(Mutex::new(Simulator::new(&world)?));
         let clock = Clock { began: TokioRuntime.now(), since: Instant::now(), speed };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
@@ -66,7 +72,7 @@ impl Stage {
         tokio::spawn(http::serve(listener, served, move || clock.now(), Duration::ZERO, forever));
         let (config, _) =
             Config::read(&world.cloud_config(&url), &BTreeMap::new(), &Overrides::default())?;
-        let stage = Self { console, clock, config, simulator };
+        let stage = Self { console, clock, config, release: world.release.clone(), simulator };
         stage.tell(&format!(
             "CloudStack {} (a model in this process) answers at {url}.",
             world.release
@@ -87,6 +93,11 @@ impl Stage {
     /// How CloudStack is reached.
     pub(super) fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Whether this release can edit the source list of a rule.
+    pub(super) fn edits_sources(&self) -> bool {
+        Features(Version::parse(&self.release)).edits_rule_sources()
     }
 
     /// Works on the CloudStack model, as another person or system would.
