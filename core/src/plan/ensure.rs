@@ -21,23 +21,28 @@ use crate::plan::planner::{PlanError, Planner};
 use crate::plan::port::{self, Ports, Served};
 use crate::plan::public_ip::{self, Target};
 use crate::plan::reason::Reason;
-use crate::plan::report::{Note, Report};
+use crate::plan::report::Note;
 use crate::plan::serve::{self, PortWork, Site};
 use crate::plan::standing::Standing;
 use crate::plan::writes::{Address, Rules, Writes};
-use crate::plan::{Plan, Planned, firewall_rule, load_balancer_rule, member, network_acl, release};
+use crate::plan::{
+    Planned, firewall_rule, load_balancer_rule, member, network_acl, release, upkeep,
+};
 
 /// Longest `cidrlist` that CloudStack keeps; it cuts the rest silently.
 const CIDR_LIST_LIMIT: usize = 255;
 
 /// A Service that can't be read: what already works is left working.
-pub(super) fn refuse(service: &Service, errors: &ParseErrors) -> Planned {
-    let mut report = Report::default();
-    for warning in &service.warnings {
-        report.add(Note::OddSpec { warning: warning.clone() });
-    }
-    report.add(Note::InvalidSpec { errors: errors.clone() });
-    Planned { plan: Plan { service: service.key.clone(), steps: Vec::new() }, report }
+pub(super) fn refuse<'a>(
+    planner: &Planner<'a>,
+    service: &Service,
+    standing: &Standing<'a>,
+    errors: &ParseErrors,
+) -> Planned {
+    let mut draft = Draft::new(planner, service, standing);
+    draft.note(Note::InvalidSpec { errors: errors.clone() });
+    upkeep::follow_nodes(&mut draft);
+    draft.finish()
 }
 
 /// Plans a Service that wants a load balancer.
@@ -55,7 +60,10 @@ pub(super) fn plan<'a>(
         Ok(decision) => {
             decision.carry_out(&mut draft, spec)?;
         }
-        Err(note) => draft.note(note),
+        Err(note) => {
+            draft.note(note);
+            upkeep::follow_nodes(&mut draft);
+        }
     }
     Ok(draft.finish())
 }
@@ -93,6 +101,7 @@ impl<'a> Decision<'a> {
         let nothing_to_serve = self.ports.served.is_empty();
         if (nothing_to_serve && !self.is_at_home(draft.standing)) || self.would_cut(draft.standing)
         {
+            upkeep::follow_nodes(draft);
             return Ok(());
         }
         let works = self.compare_ports(draft, spec)?;

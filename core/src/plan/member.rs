@@ -94,12 +94,17 @@ pub(super) fn to_read(
     standing: &Standing<'_>,
     depth: Depth,
 ) -> Vec<LoadBalancerRuleId> {
-    let (Lifecycle::Wanted, Ok(spec)) = (service.lifecycle, &service.spec) else {
+    if service.lifecycle != Lifecycle::Wanted {
         return Vec::new();
+    }
+    // Of a Service that can't be read all rules stay and follow the nodes.
+    let is_wanted = |rule: &LoadBalancerRule| match &service.spec {
+        Ok(spec) => spec.ports.iter().any(|port| port.number == rule.public_port),
+        Err(_) => true,
     };
     let rules = standing.rules.iter().map(|(rule, _)| *rule).filter(|rule| {
         rule.state != RuleState::Deleting
-            && spec.ports.iter().any(|port| port.number == rule.public_port)
+            && is_wanted(rule)
             && (depth == Depth::Thorough
                 || !vouched(service, standing, rule, &planner.machines.backends(&rule.network)))
     });

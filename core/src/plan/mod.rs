@@ -5,7 +5,7 @@
 //! (a load balancer is wanted) or `teardown` (it is not). One planner per kind of object says
 //! what that object needs: `public_ip`, `network`, `port`, `load_balancer_rule`, `member`,
 //! `firewall_rule`, `network_acl`, `release`. `serve` puts the needs of one port in order,
-//! `writes` puts the writes on the Service around them.
+//! `writes` puts the writes on the Service around them. What is refused still gets `upkeep`.
 
 pub mod action;
 pub mod builder;
@@ -27,6 +27,7 @@ mod serve;
 mod service_patch;
 pub mod standing;
 mod teardown;
+mod upkeep;
 mod writes;
 
 use std::collections::BTreeSet;

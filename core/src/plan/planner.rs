@@ -96,7 +96,7 @@ impl<'a> Planner<'a> {
         let standing = self.standings.get(key).ok_or_else(missing)?;
         match (service.lifecycle, &service.spec) {
             (Lifecycle::Wanted, Ok(spec)) => ensure::plan(self, service, spec, standing),
-            (Lifecycle::Wanted, Err(errors)) => Ok(ensure::refuse(service, errors)),
+            (Lifecycle::Wanted, Err(errors)) => Ok(ensure::refuse(self, service, standing, errors)),
             (Lifecycle::OtherClass, _) if service.recorded.record.is_none() => {
                 Ok(Planned::nothing(key.clone()))
             }

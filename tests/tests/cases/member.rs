@@ -11,8 +11,8 @@ use ccm_tests::lab::{Lab, Setup};
 use ccm_tests::trouble::Trouble;
 
 use crate::support::{
-    A, CLIENT, all_nodes, assert_nothing_planned, codes, commands, edit_node, machine, names, nic,
-    node, remove_node, report_of_nothing, says, set_node, severity, status,
+    A, CLIENT, all_nodes, annotate, assert_nothing_planned, codes, commands, edit_node, machine,
+    names, nic, node, remove_node, report_of_nothing, says, set_node, severity, status,
 };
 
 const U2: &str = "00000000-0000-4000-8000-000000000002";
@@ -513,4 +513,35 @@ fn c107_another_vm_of_that_name_is_not_taken_for_it() {
     lab.converge(&web);
     assert_eq!(members(&lab), names(["node-1", "node-3"]));
     assert!(says(&lab.plan(&web).0, "NodeWithoutMachine").contains("node-2"));
+}
+
+#[test]
+fn a_refused_service_still_follows_the_nodes() {
+    type Mistake = fn(&mut ccm_core::parse::raw::RawService);
+    let mistakes: [Mistake; 3] = [
+        |raw| annotate(raw, "proxy-protocol", "maybe"),
+        |raw| raw.load_balancer_ip = Some("203.0.113.53".to_owned()),
+        |raw| raw.load_balancer_ip = Some("203.0.113.52".to_owned()),
+    ];
+    for mistake in mistakes {
+        let (mut lab, web) = converged(Setup::standard());
+        let before = lab.objects().only(|object| object.list != "listLoadBalancerRules");
+        lab.edit(&web, mistake);
+        assert_nothing_planned(&lab, &web);
+        remove_node(&lab, "node-1");
+        set_node(&lab, node("node-4", "10.1.1.14"));
+        let (planned, _) = lab.plan(&web);
+        let expected = ["assignToLoadBalancerRule", "removeFromLoadBalancerRule"];
+        assert_eq!(commands(&planned), expected);
+        assert!(planned.report.is_blocked());
+        lab.settle(&web);
+        assert_eq!(lab.reach(CLIENT, A, 80), names(["node-2", "node-3", "node-4"]));
+        // And back to the nodes whose digest was once recorded.
+        remove_node(&lab, "node-4");
+        set_node(&lab, node("node-1", "10.1.1.11"));
+        lab.settle(&web);
+        assert_eq!(lab.reach(CLIENT, A, 80), all_nodes());
+        assert_eq!(lab.objects().only(|object| object.list != "listLoadBalancerRules"), before);
+        assert_eq!(status(&lab, &web), [format!("{A} VIP")]);
+    }
 }

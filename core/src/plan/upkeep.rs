@@ -1,0 +1,122 @@
+//! What a refused Service still gets: its rules stay as they are, but follow the nodes. Otherwise
+//! a mistake in a Service would take it down with the next roll of the nodes.
+//!
+//! 1. The Service records what it has, and all of it is there.
+//! 2. The members of a rule are known.
+//! 3. The digests of rules that change are dropped before the first change; they are written again
+//!    with the first plan that is not refused.
+
+use std::collections::BTreeMap;
+
+use crate::ids::LoadBalancerRuleId;
+use crate::model::record::Record;
+use crate::model::service::Port;
+use crate::observe::LoadBalancerRule;
+use crate::observe::RuleState;
+use crate::observe::ownership::port_of;
+use crate::plan::action::{
+    Action, AddressDraft, AssignToLoadBalancerRule, MemberDraft, PlannedPatch, Ref,
+    RemoveFromLoadBalancerRule,
+};
+use crate::plan::builder::After;
+use crate::plan::draft::Draft;
+use crate::plan::member::{self, MemberChange};
+use crate::plan::reason::{Disruption, Reason};
+use crate::plan::service_patch::{self, PlannedRecord};
+use crate::plan::{public_ip, writes};
+
+/// Plans the members of every rule that a refused Service has.
+pub(super) fn follow_nodes(draft: &mut Draft<'_, '_>) {
+    let Some(record) = draft.service.recorded.record.as_ref().filter(|_| is_whole(draft)) else {
+        return;
+    };
+    let changes = changes(draft);
+    if changes.is_empty() {
+        return;
+    }
+    let record = without_digests_of(draft, record, &changes);
+    let patch = PlannedPatch {
+        record: service_patch::record(draft.service, &record),
+        ..service_patch::empty(draft.service)
+    };
+    let reason = Reason::RecordBeforeUse;
+    let written = writes::add(draft, "service/record", patch, &After::new(), reason);
+    let after: After = written.into_iter().collect();
+    for (rule, members) in &changes {
+        add_steps(draft, rule, members, &after);
+    }
+}
+
+fn is_whole(draft: &Draft<'_, '_>) -> bool {
+    draft.service.recorded.finalizer && draft.standing.gone.is_empty()
+}
+
+fn changes<'a>(draft: &Draft<'a, '_>) -> Vec<(&'a LoadBalancerRule, MemberChange)> {
+    let rules = draft.standing.rules.iter().map(|(rule, _)| *rule);
+    let alive = rules.filter(|rule| rule.state != RuleState::Deleting);
+    let changes = alive.filter_map(|rule| {
+        let backends = draft.planner.machines.backends(&rule.network);
+        let (service, standing) = (draft.service, draft.standing);
+        let change = member::change(draft.planner, service, standing, rule, &backends).ok()?;
+        (!change.is_empty()).then_some((rule, change))
+    });
+    changes.collect()
+}
+
+fn without_digests_of(
+    draft: &Draft<'_, '_>,
+    record: &Record,
+    changes: &[(&LoadBalancerRule, MemberChange)],
+) -> PlannedRecord {
+    let observed = draft.planner.observed;
+    let addresses = record.addresses.iter().filter_map(|recorded| {
+        let address = Ref::Existing(public_ip::resolved(observed.addresses.get(&recorded.id)?));
+        Some(AddressDraft { address, ours: recorded.ours })
+    });
+    let unchanged = draft
+        .standing
+        .rules
+        .iter()
+        .map(|(rule, _)| *rule)
+        .filter(|rule| !changes.iter().any(|(changed, _)| changed.id == rule.id));
+    let members: BTreeMap<Port, MemberDraft<Ref<LoadBalancerRuleId>>> = unchanged
+        .filter_map(|rule| {
+            let recorded = record.members.get(&port_of(rule))?;
+            let of_rule = recorded.rule == rule.id.short();
+            let (rule_id, digest) = (Ref::Existing(rule.id.clone()), recorded.digest.clone());
+            of_rule.then_some((port_of(rule), MemberDraft { rule: rule_id, digest }))
+        })
+        .collect();
+    PlannedRecord {
+        openings: record.openings.clone(),
+        acl: record.acl.clone(),
+        firewall: record.firewall,
+        members,
+        ..service_patch::record_of(addresses.collect())
+    }
+}
+
+fn add_steps(
+    draft: &mut Draft<'_, '_>,
+    rule: &LoadBalancerRule,
+    members: &MemberChange,
+    after: &After,
+) {
+    let port = port_of(rule);
+    let mut after = after.clone();
+    if !members.add.is_empty() {
+        let vms = members.add.clone();
+        let reason = Reason::MembersMissing { count: vms.len() };
+        let action = AssignToLoadBalancerRule { rule: Ref::Existing(rule.id.clone()), vms };
+        let name = format!("members/{port}/add");
+        after = After::from([draft.builder.assign(&name, action, &after, reason)]);
+    }
+    if !members.remove.is_empty() {
+        let vms = members.remove.clone();
+        let reason = Reason::MembersStale { count: vms.len() };
+        let action = RemoveFromLoadBalancerRule { rule: rule.id.clone(), vms };
+        let action = Action::RemoveFromLoadBalancerRule(action);
+        let name = format!("members/{port}/remove");
+        draft.builder.add(&name, action, &after, reason, Disruption::Reload);
+    }
+}
