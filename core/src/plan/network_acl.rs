@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use crate::ids::{NetworkAclItemId, NetworkAclListId};
 use crate::model::mark::Mark;
 use crate::model::rule_name::port_text;
-use crate::model::service::{Port, Service};
+use crate::model::service::{Lifecycle, Port, Service};
 use crate::observe::index::Observed;
-use crate::observe::ownership::port_of;
+use crate::observe::ownership::{Owner, port_of};
 use crate::observe::{NetworkAclItem, RuleState};
-use crate::plan::planner::Planner;
+use crate::plan::planner::{Planner, comes_before};
 use crate::plan::report::Note;
 use crate::plan::standing::{Basis, Standing};
 
@@ -134,7 +134,8 @@ fn is_recorded(item: &NetworkAclItem, service: &Service, port: Port) -> bool {
     item.opens_exactly(port) && record.is_some_and(|record| record.acl.contains(&item.id))
 }
 
-/// An adopted item serves the whole tier: who else needs it?
+/// An adopted item serves the whole tier: who else needs it? Of Services that stop needing it at
+/// the same time the last one deletes it.
 fn needed_by(
     planner: &Planner<'_>,
     service: &Service,
@@ -142,21 +143,38 @@ fn needed_by(
     port: Port,
     item: &NetworkAclItemId,
 ) -> Option<String> {
-    let recorded = planner.desired.services.values().find(|other| {
-        let record = other.recorded.record.as_ref();
-        other.key != service.key && record.is_some_and(|record| record.acl.contains(item))
-    });
-    if let Some(other) = recorded {
+    let keeps = |other: &&Service| {
+        other.key != service.key && (wants(other, port) || comes_before(service, other))
+    };
+    let records = |other: &&Service| {
+        other.recorded.record.as_ref().is_some_and(|record| record.acl.contains(item))
+    };
+    if let Some(other) = planner.desired.services.values().filter(records).find(keeps) {
         return Some(format!("Service {} records it too", other.key));
     }
-    let own = planner.standing(&service.key).map_or(&[][..], |standing| &standing.rules);
-    let rule = planner.observed.rules.values().find(|rule| {
+    let rules = planner.observed.rules.values().filter(|rule| {
         let network = planner.observed.networks.get(&rule.network);
-        port_of(rule) == port
-            && network.is_some_and(|network| network.acl_list.as_ref() == Some(list))
-            && !own.iter().any(|(mine, _)| mine.id == rule.id)
+        let in_list = network.is_some_and(|network| network.acl_list.as_ref() == Some(list));
+        port_of(rule) == port && in_list
     });
-    rule.map(|rule| format!("rule {:?} ({}) has that port", rule.name, rule.id))
+    for rule in rules {
+        let Owner::Service(key, _) = planner.owners.owner(rule) else {
+            return Some(format!("rule {:?} ({}) has that port", rule.name, rule.id));
+        };
+        if planner.desired.services.get(&key).as_ref().is_some_and(keeps) {
+            return Some(format!("Service {key} has that port"));
+        }
+    }
+    None
+}
+
+/// Whether a Service goes on serving a port.
+fn wants(service: &Service, port: Port) -> bool {
+    let listed = service
+        .spec
+        .as_ref()
+        .is_ok_and(|spec| spec.ports.iter().any(|wanted| wanted.number == port.number));
+    service.lifecycle == Lifecycle::Wanted && (listed || service.spec.is_err())
 }
 
 fn mark(item: &NetworkAclItem) -> Option<Mark> {

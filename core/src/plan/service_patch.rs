@@ -71,8 +71,8 @@ pub(super) fn farewell(service: &Service, finalizer: Option<FinalizerChange>) ->
         service: service.key.clone(),
         finalizer: finalizer.filter(|_| recorded.finalizer),
         verdict: remove(recorded.verdict.is_some()),
-        intent: remove(recorded.intent.is_some()),
-        record: remove(recorded.record.is_some()),
+        intent: remove(recorded.intent.is_some() || recorded.of_another_service),
+        record: remove(recorded.record.is_some() || recorded.of_another_service),
         ingress: (!recorded.ingress.is_empty()).then_some(IngressDraft::Empty),
     }
 }

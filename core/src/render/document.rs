@@ -228,7 +228,7 @@ pub struct Summary {
     pub polls_estimate: usize,
     /// Router reloads.
     pub router_reloads: usize,
-    /// Steps that cut connections.
+    /// Ports whose connections are cut.
     pub cuts: usize,
     /// Services whose address changes.
     pub address_changes: usize,
@@ -304,6 +304,7 @@ impl Summary {
                 Operation::Write => {}
             }
         }
+        summary.cuts = cut_ports(changes);
         for note in notes {
             match note.severity {
                 Severity::Blocked => summary.blocked += 1,
@@ -330,8 +331,14 @@ impl Summary {
             Kind::Read => {}
         }
         self.router_reloads += usize::from(reloads(&step.action));
-        self.cuts += usize::from(step.disruption == Disruption::Cut);
     }
+}
+
+/// How many ports are cut: a port's rule and its opening count as one.
+fn cut_ports(changes: &[Change]) -> usize {
+    let cut = changes.iter().filter(|change| change.disruption == Disruption::Cut);
+    let ports = cut.filter_map(|change| Some((&change.service, change.object.split_once(' ')?.1)));
+    ports.collect::<BTreeSet<_>>().len()
 }
 
 /// Whether the router's balancer is reloaded: what touches a rule with members.

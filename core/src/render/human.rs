@@ -45,7 +45,9 @@ pub fn print(document: &Document, colour: Colour) -> String {
 pub fn summary_line(document: &Document) -> String {
     let summary = &document.summary;
     if !document.has_changes() {
+        let warned = document.notes.iter().any(|note| note.severity == Severity::Warning);
         return match (summary.blocked, summary.waiting) {
+            (0, 0) if warned => "Plan: no changes.".to_owned(),
             (0, 0) => "Plan: no changes. CloudStack is as the Services want it.".to_owned(),
             (blocked, waiting) => {
                 format!("Plan: no changes, {blocked} blocked, {waiting} waiting.")
@@ -53,8 +55,8 @@ pub fn summary_line(document: &Document) -> String {
         };
     }
     if summary.changing_calls == 0 {
-        let writes = summary.kubernetes_writes;
-        return format!("Plan: 0 CloudStack changes, {writes} writes to Kubernetes.");
+        let writes = counted(summary.kubernetes_writes, "write");
+        return format!("Plan: 0 CloudStack changes, {writes} to Kubernetes.");
     }
     let mut parts = vec![
         format!("{} to add", summary.create),
@@ -66,6 +68,10 @@ pub fn summary_line(document: &Document) -> String {
         [(summary.adopt, "to adopt"), (summary.blocked, "blocked"), (summary.waiting, "waiting")];
     parts.extend(more.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")));
     format!("Plan: {}.", parts.join(", "))
+}
+
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 struct Printer<'o> {
@@ -261,15 +267,15 @@ impl Printer<'_> {
         if document.has_changes() && document.summary.changing_calls > 0 {
             let summary = &document.summary;
             let mut cost = format!(
-                "Cost: {} changing calls, about {} status polls, at most {} router reloads, {} cuts",
-                summary.changing_calls,
-                summary.polls_estimate,
-                summary.router_reloads,
-                summary.cuts,
+                "Cost: {}, about {}, at most {}, {}",
+                counted(summary.changing_calls, "changing call"),
+                counted(summary.polls_estimate, "status poll"),
+                counted(summary.router_reloads, "router reload"),
+                counted(summary.cuts, "cut"),
             );
             if summary.address_changes > 0 {
                 // Writing to a String can't fail.
-                let _ = write!(cost, ", {} address changes", summary.address_changes);
+                let _ = write!(cost, ", {}", counted(summary.address_changes, "address change"));
             }
             self.line(&format!("{cost}."));
         }
