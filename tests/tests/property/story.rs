@@ -104,7 +104,11 @@ impl Story {
             Event::Strip(number) if exists(*number) => {
                 // What proves an address before its first rule is the record alone.
                 self.converge();
-                self.lab.edit(&Self::key(*number), |raw| {
+                let key = Self::key(*number);
+                if self.lab.service(&key).is_none() {
+                    return;
+                }
+                self.lab.edit(&key, |raw| {
                     for key in ["record", "ip-associated-by-controller"] {
                         raw.annotations.remove(&annotation(key));
                     }
