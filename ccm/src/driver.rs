@@ -150,8 +150,7 @@ pub async fn reconcile(
         read(cloud, cluster, policy, learned.clone(), Depth::Quick).await?;
     let planned = Planner::new(&desired, &observed, policy, now).plan(key)?;
     let outcome = execute(cloud, cluster, &planned.plan, &mut Lanes::default(), progress).await;
-    learned.refused_jobs.extend(outcome.learned.refused_jobs.iter().cloned());
-    learned.vpcs_without_firewall.extend(outcome.learned.vpcs_without_firewall.iter().cloned());
+    learned.absorb(outcome.lessons.clone(), now);
     Ok((planned, outcome))
 }
 

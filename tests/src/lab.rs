@@ -354,9 +354,7 @@ impl Lab {
         let cloud = TroubledCloud { cloud: &self.client, troubles: &self.troubles };
         let outcome =
             block_on(driver::execute(&cloud, &self.cluster, &planned.plan, &mut lanes, &Silent));
-        self.learned.refused_jobs.extend(outcome.learned.refused_jobs.iter().cloned());
-        let learned = outcome.learned.vpcs_without_firewall.iter().cloned();
-        self.learned.vpcs_without_firewall.extend(learned);
+        self.learned.absorb(outcome.lessons.clone(), self.runtime.now());
         outcome
     }
 
@@ -426,6 +424,8 @@ impl Lab {
     /// Gives the plans that were not empty.
     pub fn recover(&mut self, key: &ServiceKey) -> Vec<Planned> {
         let mut plans = Vec::new();
+        // A job of which nothing is known holds a deletion back for half a day.
+        let mut pause = 120;
         for _ in 0..ROUNDS * 2 {
             if self.service(key).is_none() {
                 return plans;
@@ -437,7 +437,8 @@ impl Lab {
                 return plans;
             }
             if !outcome.is_success() || planned.plan.is_empty() {
-                self.runtime.pass(120);
+                self.runtime.pass(pause);
+                pause = (pause * 2).min(3600);
             }
             plans.push(planned);
         }

@@ -144,7 +144,7 @@ impl Apply<'_> {
         let mut lanes = Lanes::default();
         let objects = &self.saved.objects;
         let outcome = driver::execute(&self.client, objects, plan, &mut lanes, &progress).await;
-        self.learned.vpcs_without_firewall.extend(outcome.learned.vpcs_without_firewall.clone());
+        self.learned.absorb(outcome.lessons.clone(), TokioRuntime.now());
         let is_call = |id: &&ccm_core::plan::StepId| {
             let step = plan.step(id);
             step.is_some_and(|step| step.action.kind() != ccm_core::plan::action::Kind::Write)

@@ -9,7 +9,7 @@ use crate::exec::error::{CallError, Effect, Fault};
 use crate::exec::lanes::Lanes;
 use crate::exec::output::{AddressUse, Output};
 use crate::exec::resolve::{Outputs, resolve};
-use crate::model::Learned;
+use crate::model::Lessons;
 use crate::plan::action::{Call, CheckAddressUnused};
 use crate::plan::{Plan, Step, StepId};
 
@@ -20,7 +20,7 @@ pub struct Execution<'p> {
     running: BTreeMap<StepId, Call>,
     outputs: Outputs,
     failed: BTreeMap<StepId, StepError>,
-    learned: Learned,
+    lessons: Lessons,
 }
 
 /// Why a step failed.
@@ -59,7 +59,7 @@ pub struct Outcome {
     /// Steps that were never tried.
     pub skipped: BTreeSet<StepId>,
     /// Facts for the next plan.
-    pub learned: Learned,
+    pub lessons: Lessons,
 }
 
 impl Outcome {
@@ -82,7 +82,7 @@ impl<'p> Execution<'p> {
             running: BTreeMap::new(),
             outputs: Outputs::new(),
             failed: BTreeMap::new(),
-            learned: Learned::default(),
+            lessons: Lessons::default(),
         }
     }
 
@@ -133,12 +133,12 @@ impl<'p> Execution<'p> {
 
     /// Sums up. Calls that are still out count as skipped: nobody knows what they did.
     pub fn finish(self) -> Outcome {
-        let Self { plan, running: _, outputs, failed, learned } = self;
+        let Self { plan, running: _, outputs, failed, lessons } = self;
         let done: BTreeSet<StepId> = outputs.into_keys().collect();
         let over = |id: &StepId| done.contains(id) || failed.contains_key(id);
         let skipped =
             plan.steps.iter().map(|step| &step.id).filter(|id| !over(id)).cloned().collect();
-        Outcome { done, failed, skipped, learned }
+        Outcome { done, failed, skipped, lessons }
     }
 
     fn is_ready(&self, step: &Step, lanes: &Lanes) -> bool {
@@ -157,13 +157,33 @@ impl<'p> Execution<'p> {
         if let Call::AssociateIpAddress(args) = call
             && error.effect == Effect::No
         {
-            self.learned.refused_jobs.insert(args.job.clone());
+            self.lessons.refused_jobs.insert(args.job.clone());
+        }
+        if let Call::CreateLoadBalancerRule(args) = call
+            && error.code == Some(PORT_CONFLICT)
+            && error.effect == Effect::No
+        {
+            self.lessons.taken_ports.insert((args.address.clone(), args.public_port));
         }
         if let Call::CreateFirewallRule(args) = call
-            && matches!(error.code, Some(431 | 530))
+            && refuses_firewall(error)
         {
-            self.learned.vpcs_without_firewall.extend(args.trial.clone());
+            self.lessons.vpcs_without_firewall.extend(args.trial.clone());
         }
+    }
+}
+
+/// `errorcode` of a create whose port something else has.
+const PORT_CONFLICT: u16 = 537;
+
+/// Whether the server says that there is no Firewall service: 431 at once, or on older servers a
+/// 530 with a general text. A router that fails to take a rule says so in its own words.
+fn refuses_firewall(error: &CallError) -> bool {
+    let of_router = error.message.contains("Failed to create firewall rule");
+    match error.code {
+        Some(431) => error.effect == Effect::No,
+        Some(530) => !of_router,
+        _ => false,
     }
 }
 

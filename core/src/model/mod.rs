@@ -9,7 +9,9 @@ pub mod service;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ids::{JobId, ServiceKey, VpcId};
+use jiff::Timestamp;
+
+use crate::ids::{JobId, PublicIpId, ServiceKey, VpcId};
 use node::Node;
 use service::Service;
 
@@ -32,6 +34,39 @@ pub struct Desired {
 pub struct Learned {
     /// Associate requests that the server refused at once: no job of that id will ever exist.
     pub refused_jobs: BTreeSet<JobId>,
+    /// Ports that createLoadBalancerRule refused as taken (537) by something that we can't see, with
+    /// the time of the refusal. They are tried again after [`Learned::PORT_TAKEN_MINUTES`].
+    pub taken_ports: BTreeMap<(PublicIpId, u16), Timestamp>,
     /// VPCs in which a first createFirewallRule was refused because they have no Firewall service.
+    pub vpcs_without_firewall: BTreeSet<VpcId>,
+}
+
+impl Learned {
+    /// How long a port counts as taken.
+    const PORT_TAKEN_MINUTES: i64 = 5;
+
+    /// Takes what one more execution learned at `now`.
+    pub fn absorb(&mut self, lessons: Lessons, now: Timestamp) {
+        let Lessons { refused_jobs, taken_ports, vpcs_without_firewall } = lessons;
+        self.refused_jobs.extend(refused_jobs);
+        self.taken_ports.extend(taken_ports.into_iter().map(|port| (port, now)));
+        self.vpcs_without_firewall.extend(vpcs_without_firewall);
+    }
+
+    /// Whether a port was refused as taken not long ago.
+    pub fn is_taken(&self, address: &PublicIpId, port: u16, now: Timestamp) -> bool {
+        let refused = self.taken_ports.get(&(address.clone(), port));
+        refused.is_some_and(|at| now.duration_since(*at).as_mins() < Self::PORT_TAKEN_MINUTES)
+    }
+}
+
+/// What one execution learned.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lessons {
+    /// See [`Learned::refused_jobs`].
+    pub refused_jobs: BTreeSet<JobId>,
+    /// See [`Learned::taken_ports`].
+    pub taken_ports: BTreeSet<(PublicIpId, u16)>,
+    /// See [`Learned::vpcs_without_firewall`].
     pub vpcs_without_firewall: BTreeSet<VpcId>,
 }

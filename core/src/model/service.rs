@@ -24,6 +24,8 @@ pub struct Service {
     pub lifecycle: Lifecycle,
     /// What it wants, or why that can't be read. What it records is read in any case.
     pub spec: Result<LoadBalancerSpec, ParseErrors>,
+    /// The address that it asks for, readable even where the rest of what it wants is not.
+    pub requested_address: Option<Ipv4Addr>,
     /// What earlier plans wrote on it.
     pub recorded: Recorded,
     /// What is odd about it without making it unusable.

@@ -127,6 +127,11 @@ impl Observed {
         self.acl_items.listed().is_some()
     }
 
+    /// All ACL items that could be listed.
+    pub fn acl_items(&self) -> impl Iterator<Item = &NetworkAclItem> {
+        self.acl_items.listed().into_iter().flat_map(BTreeMap::values)
+    }
+
     /// Items of an ACL list.
     pub fn acl_items_of<'a>(
         &'a self,

@@ -43,7 +43,6 @@ pub enum Proof {
 #[derive(Debug)]
 pub struct Owners<'a> {
     observed: &'a Observed,
-    policy: &'a Policy,
     by_uid: BTreeMap<&'a ServiceUid, &'a Service>,
     by_load_balancer: BTreeMap<String, &'a Service>,
     by_fork_prefix: BTreeMap<String, &'a Service>,
@@ -62,7 +61,6 @@ impl<'a> Owners<'a> {
         }
         Self {
             observed,
-            policy,
             by_uid: services().map(|s| (&s.uid, s)).collect(),
             by_load_balancer: services()
                 .map(|s| (rule_name::load_balancer_name(&s.uid), s))
@@ -133,11 +131,6 @@ impl<'a> Owners<'a> {
         let allocated =
             self.observed.addresses.get(&rule.address).and_then(|a| a.allocated.as_ref());
         recorded.is_some_and(|recorded| Some(&recorded.allocated) == allocated)
-    }
-
-    /// The policy that marks are read by.
-    pub fn policy(&self) -> &Policy {
-        self.policy
     }
 }
 

@@ -4,7 +4,7 @@
 //! | File | Decides |
 //! |---|---|
 //! | `annotations.rs` | which annotations exist, their types and defaults: one table |
-//! | `service.rs` | whether a Service wants a load balancer of us, and what it asks for |
+//! | `service/` | whether a Service wants a load balancer of us, and what it asks for |
 //! | `recorded.rs` | what a Service records, and whether that is its own |
 //! | `node.rs` | whether load balancers send traffic to a Node |
 //! | `provider_id.rs` | which virtual machine a provider id means |

@@ -233,11 +233,13 @@ fn changes_after_farewell(case: &Case<'_>) -> Vec<StepId> {
 
 fn half_farewells(case: &Case<'_>) -> Vec<StepId> {
     let recorded = &case.service.recorded;
+    let other_class = case.service.lifecycle == crate::model::service::Lifecycle::OtherClass;
+    let published = !recorded.ingress.is_empty() && !other_class;
     let half = |patch: &PlannedPatch| {
         patch.finalizer == Some(FinalizerChange::Remove)
             && ((recorded.record.is_some() && patch.record.is_keep())
                 || (recorded.verdict.is_some() && patch.verdict.is_keep())
-                || (!recorded.ingress.is_empty() && patch.ingress != Some(IngressDraft::Empty)))
+                || (published && patch.ingress != Some(IngressDraft::Empty)))
     };
     let halves = case.patches().filter(|(_, patch)| half(patch));
     halves.map(|(step, _)| step.id.clone()).collect()

@@ -1,18 +1,18 @@
 //! One plan in the making: inputs, steps and notes, as the planners share them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ids::PublicIpId;
+use crate::ids::{NetworkAclItemId, PublicIpId};
 use crate::model::policy::Mode;
 use crate::model::record::Opening;
 use crate::model::service::{Port, Service};
 use crate::observe::index::Observed;
 use crate::observe::ownership::port_of;
-use crate::plan::Planned;
 use crate::plan::builder::Builder;
 use crate::plan::planner::Planner;
 use crate::plan::report::{Note, Report};
 use crate::plan::standing::Standing;
+use crate::plan::{Planned, StepId, network_acl};
 
 /// See the module.
 #[derive(Debug)]
@@ -23,6 +23,10 @@ pub(super) struct Draft<'a, 'b> {
     pub(super) service: &'b Service,
     /// What it holds.
     pub(super) standing: &'b Standing<'a>,
+    /// The ports that the plan serves, on whatever address.
+    pub(super) served: BTreeSet<Port>,
+    /// The steps that close ACL items.
+    pub(super) closed_items: BTreeMap<NetworkAclItemId, StepId>,
     /// The steps.
     pub(super) builder: Builder,
     /// The notes.
@@ -37,7 +41,15 @@ impl<'a, 'b> Draft<'a, 'b> {
         standing: &'b Standing<'a>,
     ) -> Self {
         let builder = Builder::new(service.key.clone());
-        let mut draft = Self { planner, service, standing, builder, report: Report::default() };
+        let mut draft = Self {
+            planner,
+            service,
+            standing,
+            served: BTreeSet::new(),
+            closed_items: BTreeMap::new(),
+            builder,
+            report: Report::default(),
+        };
         draft.note_odd_service();
         draft
     }
@@ -75,8 +87,8 @@ impl<'a, 'b> Draft<'a, 'b> {
     }
 }
 
-/// The ports that are or were a Service's on an address: of rules, of recorded openings, of the
-/// spec. A port that somebody else's rule serves is not among them: what is open there is theirs.
+/// The ports that are or were a Service's on an address: of rules, of recorded openings, of ACL
+/// items, of the spec. A port that somebody else's rule serves is not among them: what is open there is theirs.
 pub(super) fn known_ports(
     observed: &Observed,
     service: &Service,
@@ -92,5 +104,6 @@ pub(super) fn known_ports(
     });
     let served: BTreeSet<Port> = observed.rules_on(address).map(port_of).collect();
     let by_others = |port: &Port| served.contains(port) && !rules.contains(port);
-    rules.iter().copied().chain(openings).chain(asked).filter(|port| !by_others(port)).collect()
+    let known = rules.iter().copied().chain(openings).chain(asked);
+    known.chain(network_acl::own_ports(observed, service)).filter(|port| !by_others(port)).collect()
 }

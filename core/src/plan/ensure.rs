@@ -12,7 +12,7 @@ use crate::model::service::{LoadBalancerSpec, Port, Service};
 use crate::observe::machines::{Backends, Match};
 use crate::observe::ownership::{Owner, port_of};
 use crate::observe::{Network, RuleState};
-use crate::parse::ParseErrors;
+use crate::parse::{ParseErrors, SOURCE_LIST_LIMIT};
 use crate::plan::action::AclTarget;
 use crate::plan::builder::After;
 use crate::plan::draft::Draft;
@@ -29,9 +29,6 @@ use crate::plan::{
     Planned, firewall_rule, load_balancer_rule, member, network_acl, release, upkeep,
 };
 
-/// Longest `cidrlist` that CloudStack keeps; it cuts the rest silently.
-const CIDR_LIST_LIMIT: usize = 255;
-
 /// A Service that can't be read: what already works is left working.
 pub(super) fn refuse<'a>(
     planner: &Planner<'a>,
@@ -41,7 +38,7 @@ pub(super) fn refuse<'a>(
 ) -> Planned {
     let mut draft = Draft::new(planner, service, standing);
     draft.note(Note::InvalidSpec { errors: errors.clone() });
-    upkeep::follow_nodes(&mut draft);
+    upkeep::keep(&mut draft);
     draft.finish()
 }
 
@@ -62,7 +59,7 @@ pub(super) fn plan<'a>(
         }
         Err(note) => {
             draft.note(note);
-            upkeep::follow_nodes(&mut draft);
+            upkeep::keep(&mut draft);
         }
     }
     Ok(draft.finish())
@@ -80,7 +77,7 @@ struct Decision<'a> {
 }
 
 fn decide<'a>(draft: &Draft<'a, '_>, spec: &LoadBalancerSpec) -> Result<Decision<'a>, Note> {
-    let Draft { planner, service, standing, builder: _, report: _ } = draft;
+    let (planner, service, standing) = (draft.planner, draft.service, draft.standing);
     check_manifest_uid(planner, service, spec)?;
     let sources = rule_sources(planner, spec)?;
     let target = public_ip::choose(planner, service, spec, standing)?;
@@ -101,9 +98,10 @@ impl<'a> Decision<'a> {
         let nothing_to_serve = self.ports.served.is_empty();
         if (nothing_to_serve && !self.is_at_home(draft.standing)) || self.would_cut(draft.standing)
         {
-            upkeep::follow_nodes(draft);
+            upkeep::keep(draft);
             return Ok(());
         }
+        draft.served = self.ports.served.iter().map(|served| served.port).collect();
         let works = self.compare_ports(draft, spec)?;
         for note in works.iter().flat_map(notes_of) {
             draft.note(note);
@@ -182,7 +180,7 @@ impl<'a> Decision<'a> {
         served: &Served<'a>,
         numbers: &mut BTreeSet<u32>,
     ) -> Result<PortWork<'a>, PlanError> {
-        let Draft { planner, service, standing, builder: _, report: _ } = draft;
+        let (planner, service, standing) = (draft.planner, draft.service, draft.standing);
         let port = served.port;
         let wanted = load_balancer_rule::wanted(
             planner.policy,
@@ -422,7 +420,7 @@ fn compare_acl<'a>(
     work: &mut PortWork<'a>,
     numbers: &mut BTreeSet<u32>,
 ) {
-    let Draft { planner, service, standing, builder: _, report: _ } = draft;
+    let (planner, service, standing) = (draft.planner, draft.service, draft.standing);
     let port = work.port();
     let (change, number) = match target {
         AclTarget::List(list) => {
@@ -465,9 +463,11 @@ fn rule_sources(planner: &Planner<'_>, spec: &LoadBalancerSpec) -> Result<Source
             return Err(Note::SourcesContradict { annotation, ranges });
         }
     };
-    let length = sources.to_set().joined().len();
-    if length > CIDR_LIST_LIMIT {
-        return Err(Note::SourcesTooLong { length });
+    let texts = sources.to_set();
+    let length = texts.joined().len();
+    if length > SOURCE_LIST_LIMIT {
+        let fitting = fitting(&texts.sorted_texts());
+        return Err(Note::SourcesTooLong { length, limit: SOURCE_LIST_LIMIT, fitting });
     }
     let capabilities = &planner.observed.capabilities;
     match capabilities.version {
@@ -478,6 +478,15 @@ fn rule_sources(planner: &Planner<'_>, spec: &LoadBalancerSpec) -> Result<Source
         }
         _ => Ok(sources),
     }
+}
+
+/// How many entries of a comma-joined list fit into [`SOURCE_LIST_LIMIT`].
+fn fitting(texts: &[&str]) -> usize {
+    let ends = texts.iter().scan(0, |end, text| {
+        *end += text.len() + 1;
+        Some(*end - 1)
+    });
+    ends.take_while(|end| *end <= SOURCE_LIST_LIMIT).count()
 }
 
 /// A manifest that was not taken from the cluster has another uid than the rules that its Service

@@ -8,7 +8,7 @@ use crate::model::rule_name::port_text;
 use crate::model::service::{Lifecycle, Port, Service};
 use crate::observe::index::Observed;
 use crate::observe::ownership::{Owner, port_of};
-use crate::observe::{NetworkAclItem, RuleState};
+use crate::observe::{LoadBalancerRule, NetworkAclItem, RuleState};
 use crate::plan::planner::{Planner, comes_before};
 use crate::plan::report::Note;
 use crate::plan::standing::{Basis, Standing};
@@ -20,6 +20,8 @@ pub(super) struct AclChange {
     pub(super) create: bool,
     /// An adopted item to record.
     pub(super) adopted: Option<NetworkAclItemId>,
+    /// Items of ours that somebody edited: they go once a right one is there.
+    pub(super) edited: Vec<NetworkAclItemId>,
     /// Why the item will have no effect.
     pub(super) note: Option<Note>,
 }
@@ -46,9 +48,12 @@ pub(super) fn change(
 ) -> AclChange {
     let items = || planner.observed.acl_items_of(list);
     let alive = |item: &&NetworkAclItem| item.state != RuleState::Deleting;
-    let made = items().filter(alive).any(|item| is_own_for(item, service, port));
+    let own = || items().filter(alive).filter(|item| is_own_for(item, service, port));
+    let edited = own().filter(|item| !item.opens_exactly(port)).map(|item| item.id.clone());
+    let edited: Vec<NetworkAclItemId> = edited.collect();
+    let made = own().any(|item| item.opens_exactly(port));
     if made || items().filter(alive).any(|item| is_recorded(item, service, port)) {
-        return AclChange::default();
+        return AclChange { edited, ..AclChange::default() };
     }
     if let Some(item) = adopted(planner, standing, list, port) {
         return AclChange { adopted: Some(item.id.clone()), ..AclChange::default() };
@@ -59,7 +64,33 @@ pub(super) fn change(
             number_before(planner.observed, list, deny.number, &BTreeSet::new()).is_none()
         })
         .map(|deny| Note::AclBlockedByDeny { port, item: deny.id.clone() });
-    AclChange { create: true, adopted: None, note }
+    AclChange { create: true, adopted: None, edited, note }
+}
+
+/// The ports that items of ours are for, in any list.
+pub(super) fn own_ports<'a>(
+    observed: &'a Observed,
+    service: &'a Service,
+) -> impl Iterator<Item = Port> + 'a {
+    let own = observed.acl_items().filter(|item| is_own(item, service));
+    own.filter_map(|item| Port::parse(&mark(item)?.port))
+}
+
+/// The lists in which something of a port may have to be closed: those of the tiers of its rules,
+/// and those that hold items of ours for it.
+pub(super) fn lists_of(
+    planner: &Planner<'_>,
+    service: &Service,
+    rules: &[&LoadBalancerRule],
+    port: Port,
+) -> BTreeSet<NetworkAclListId> {
+    let networks = rules.iter().filter_map(|rule| planner.observed.networks.get(&rule.network));
+    let of_tiers = networks.filter_map(|network| network.acl_list.clone());
+    let ours = planner
+        .observed
+        .acl_items()
+        .filter(|item| is_own_for(item, service, port) || is_recorded(item, service, port));
+    of_tiers.chain(ours.map(|item| item.list.clone())).collect()
 }
 
 /// The item that adoption takes over for a port: the Go controller makes one.

@@ -12,7 +12,7 @@ use crate::model::policy::Policy;
 use crate::model::service::{Lifecycle, Service};
 use crate::observe::index::Observed;
 use crate::observe::machines::Machines;
-use crate::observe::ownership::Owners;
+use crate::observe::ownership::{Owners, Proof};
 use crate::plan::standing::{self, Standing};
 use crate::plan::{Planned, ensure, member, teardown};
 
@@ -97,7 +97,7 @@ impl<'a> Planner<'a> {
         match (service.lifecycle, &service.spec) {
             (Lifecycle::Wanted, Ok(spec)) => ensure::plan(self, service, spec, standing),
             (Lifecycle::Wanted, Err(errors)) => Ok(ensure::refuse(self, service, standing, errors)),
-            (Lifecycle::OtherClass, _) if service.recorded.record.is_none() => {
+            (Lifecycle::OtherClass, _) if !was_ours(service, standing) => {
                 Ok(Planned::nothing(key.clone()))
             }
             (Lifecycle::Deleting | Lifecycle::OtherType | Lifecycle::OtherClass, _) => {
@@ -142,6 +142,12 @@ impl<'a> Planner<'a> {
     }
 }
 
+/// Whether a Service of another class was ours before it got its class.
+fn was_ours(service: &Service, standing: &Standing<'_>) -> bool {
+    let marked = standing.rules.iter().any(|(_, proof)| *proof == Proof::Marked);
+    service.recorded.record.is_some() || service.recorded.intent.is_some() || marked
+}
+
 /// Whether `one` has precedence over `other`.
 pub(super) fn comes_before(one: &Service, other: &Service) -> bool {
     seniority(one) < seniority(other)
@@ -152,8 +158,5 @@ fn seniority(service: &Service) -> (Option<Timestamp>, &ServiceKey) {
 }
 
 fn requested(service: &Service) -> Option<Ipv4Addr> {
-    match (&service.spec, service.lifecycle) {
-        (Ok(spec), Lifecycle::Wanted) => spec.requested_address,
-        _ => None,
-    }
+    service.requested_address.filter(|_| service.lifecycle == Lifecycle::Wanted)
 }

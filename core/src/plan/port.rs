@@ -125,6 +125,12 @@ impl<'a> Sorter<'a, '_> {
             };
             return Some(Note::PortTaken { port, address: address.address, by });
         }
+        let learned = &self.planner.desired.learned;
+        if self.own_rule(port).is_none()
+            && learned.is_taken(&address.id, port.number, self.planner.now)
+        {
+            return Some(Note::PortTaken { port, address: address.address, by: Blocker::Unseen });
+        }
         let claimed = self.claimed_first(&address.id, port)?;
         let by = Blocker::Service(claimed.key.clone());
         Some(Note::PortTaken { port, address: address.address, by })

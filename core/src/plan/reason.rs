@@ -77,6 +77,8 @@ reasons! {
     RecordBeforeUse => "what the next steps rely on is recorded before they run",
     /// A record is brought up to date.
     RecordDiffers => "the record on the Service does not say what is there",
+    /// The verdict on a shared address goes over.
+    AddressHandedOver => "a Service that goes hands this address over, since it is asked for here too",
     /// What another controller left is taken over.
     Adopted => "taken over from another controller as it is",
     /// A port has no rule.
@@ -109,6 +111,8 @@ reasons! {
     OpenTooWide => "the port is open to sources that are not wanted",
     /// A firewall rule is part of a group of which one source goes.
     Regrouped => "these sources stay; their firewall rule also let others in and can't be edited",
+    /// Somebody edited an ACL item of ours.
+    OpeningEdited => "somebody edited this item of ours; a right one takes its place",
     /// A firewall rule is contained in a wider one.
     OpenTwice => "a wider opening lets these sources in too",
     /// The port is no longer wanted.

@@ -3,7 +3,7 @@
 use crate::ids::PublicIpId;
 use crate::model::service::{Lifecycle, Port, Service};
 use crate::observe::ownership::{Owner, port_of};
-use crate::observe::{LoadBalancerRule, RuleState};
+use crate::observe::{LoadBalancerRule, NetworkAclItem, RuleState};
 use crate::plan::action::{
     Action, CheckAddressUnused, DeleteFirewallRule, DeleteLoadBalancerRule, DeleteNetworkAcl,
     DisassociateIpAddress,
@@ -15,7 +15,7 @@ use crate::plan::planner::{Planner, comes_before};
 use crate::plan::reason::{Disruption, Reason};
 use crate::plan::report::Note;
 use crate::plan::standing::Holding;
-use crate::plan::{firewall_rule, network_acl};
+use crate::plan::{StepId, firewall_rule, network_acl};
 
 /// Closes a port of an address and deletes its rules. Gives the steps that must be through before
 /// the port number or the address may be used for something else.
@@ -29,8 +29,9 @@ pub(super) fn close_port(
     let rules: Vec<&LoadBalancerRule> =
         draft.standing.rules_on(address).filter(|rule| port_of(rule) == port).collect();
     let mut closed = close_firewall(draft, address, port, after, reason);
-    for rule in &rules {
-        closed.extend(close_acl(draft, rule, port, after, reason));
+    // Items belong to the Service, not to an address: a port that moves keeps its item.
+    if !draft.served.contains(&port) {
+        closed.extend(close_acl(draft, &rules, port, after, reason));
     }
     let mut before_delete = after.clone();
     before_delete.extend(closed.iter().cloned());
@@ -101,31 +102,42 @@ fn close_firewall(
 
 fn close_acl(
     draft: &mut Draft<'_, '_>,
-    rule: &LoadBalancerRule,
+    rules: &[&LoadBalancerRule],
     port: Port,
     after: &After,
     reason: &Reason,
 ) -> After {
-    let network = draft.planner.observed.networks.get(&rule.network);
-    let Some(list) = network.and_then(|network| network.acl_list.clone()) else {
-        return After::new();
-    };
-    let (items, notes) =
-        network_acl::closing(draft.planner, draft.service, draft.standing, &list, port);
-    for note in notes {
-        draft.note(note);
-    }
     let mut closed = After::new();
-    for item in items {
-        let action = Action::DeleteNetworkAcl(DeleteNetworkAcl {
-            item: item.id.clone(),
-            list: list.clone(),
-            port,
-        });
-        let name = format!("acl/{port}/close");
-        closed.insert(draft.builder.add(&name, action, after, reason.clone(), Disruption::Cut));
+    for list in network_acl::lists_of(draft.planner, draft.service, rules, port) {
+        let (items, notes) =
+            network_acl::closing(draft.planner, draft.service, draft.standing, &list, port);
+        for note in notes {
+            draft.note(note);
+        }
+        for item in items {
+            closed.insert(close_acl_item(draft, item, port, after, reason));
+        }
     }
     closed
+}
+
+/// A port that is left on two addresses has one item: it is closed once, before both.
+fn close_acl_item(
+    draft: &mut Draft<'_, '_>,
+    item: &NetworkAclItem,
+    port: Port,
+    after: &After,
+    reason: &Reason,
+) -> StepId {
+    if let Some(step) = draft.closed_items.get(&item.id) {
+        return step.clone();
+    }
+    let (id, list) = (item.id.clone(), item.list.clone());
+    let action = Action::DeleteNetworkAcl(DeleteNetworkAcl { item: id.clone(), list, port });
+    let name = format!("acl/{port}/close");
+    let step = draft.builder.add(&name, action, after, reason.clone(), Disruption::Cut);
+    draft.closed_items.insert(id, step.clone());
+    step
 }
 
 /// Takes everything of ours off an address and releases it if nothing speaks against that.
@@ -154,7 +166,7 @@ pub(super) fn leave_address(
     }
 }
 
-fn release(draft: &mut Draft<'_, '_>, holding: &Holding, after: &After) -> crate::plan::StepId {
+fn release(draft: &mut Draft<'_, '_>, holding: &Holding, after: &After) -> StepId {
     let check = draft.builder.add(
         "address/check",
         Action::CheckAddressUnused(CheckAddressUnused {

@@ -64,6 +64,8 @@ impl Report {
 pub enum Blocker {
     /// Another Service of this cluster.
     Service(ServiceKey),
+    /// Something that CloudStack counts and we can't see.
+    Unseen,
     /// A rule that is not ours, with its name.
     Rule {
         /// Its id.
@@ -77,6 +79,9 @@ impl fmt::Display for Blocker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Service(key) => write!(f, "Service {key}"),
+            Self::Unseen => {
+                f.write_str("something that we can't see (a port forward, static NAT, a VPN)")
+            }
             Self::Rule { id, name } => write!(f, "rule {name:?} ({id}), which is not ours"),
         }
     }
@@ -154,7 +159,7 @@ notes! {
     /// Source lists need 4.18.
     Blocked SourcesNotServed { version: String } => "this CloudStack ({version}) takes no source list on load balancer rules; 4.18 does",
     /// The list does not fit.
-    Blocked SourcesTooLong { length: usize } => "the source list has {length} characters and CloudStack keeps 255 of them; aggregate the networks, or use spec.loadBalancerSourceRanges, which takes a thousand",
+    Blocked SourcesTooLong { length: usize, limit: usize, fitting: usize } => "`source-ranges-mode` is strict and spec.loadBalancerSourceRanges has {length} characters, of which a load balancer rule keeps {limit}: the first {fitting} networks would fit; aggregate them",
     /// Two settings contradict each other in strict mode.
     Blocked SourcesContradict { annotation: String, ranges: String } => "`source-ranges-mode` is strict and the Service asks for {annotation} in its annotation and {ranges} in spec.loadBalancerSourceRanges; make them equal or drop one",
     /// No node is eligible.

@@ -8,7 +8,8 @@ use crate::ids::{LoadBalancerRuleId, NetworkId, PublicIpId};
 use crate::model::service::Port;
 use crate::plan::action::{
     AclTarget, Action, AssignToLoadBalancerRule, CreateFirewallRule, CreateLoadBalancerRule,
-    CreateNetworkAcl, DeleteFirewallRule, DeleteLoadBalancerRule, Ref, RemoveFromLoadBalancerRule,
+    CreateNetworkAcl, DeleteFirewallRule, DeleteLoadBalancerRule, DeleteNetworkAcl, Ref,
+    RemoveFromLoadBalancerRule,
 };
 use crate::plan::builder::{After, Builder};
 use crate::plan::firewall_rule::FirewallChange;
@@ -205,16 +206,33 @@ impl Steps<'_, '_> {
     }
 
     fn create_acl_item(&mut self, ready: &After, acl_after: &After) {
-        let Some((target, number)) = self.work.acl.clone().filter(|_| self.work.acl_change.create)
-        else {
-            return;
-        };
+        let Some((target, number)) = self.work.acl.clone() else { return };
+        let mut made = ready.clone();
+        if self.work.acl_change.create {
+            made = self.add_acl_item(target.clone(), number, ready, acl_after);
+        }
+        let AclTarget::List(list) = target else { return };
+        for item in &self.work.acl_change.edited {
+            let (item, list, port) = (item.clone(), list.clone(), self.work.port());
+            let action = Action::DeleteNetworkAcl(DeleteNetworkAcl { item, list, port });
+            let name = format!("acl/{port}/close");
+            self.builder.add(&name, action, &made, Reason::OpeningEdited, Disruption::None);
+        }
+    }
+
+    fn add_acl_item(
+        &mut self,
+        target: AclTarget,
+        number: Option<u32>,
+        ready: &After,
+        acl_after: &After,
+    ) -> After {
         let port = self.work.port();
         let reason = self.site.description.to_owned();
         let action = Action::CreateNetworkAcl(CreateNetworkAcl { target, port, number, reason });
         let after: After = ready.union(acl_after).cloned().collect();
         let name = format!("acl/{port}");
-        self.builder.add(&name, action, &after, Reason::PortClosed, Disruption::None);
+        After::from([self.builder.add(&name, action, &after, Reason::PortClosed, Disruption::None)])
     }
 
     fn remove_members(&mut self, rule: &Ref<LoadBalancerRuleId>, after: &After) {

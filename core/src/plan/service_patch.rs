@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::ids::{ClusterId, JobId, LoadBalancerRuleId, ServiceUid};
 use crate::model::record::{Intent, Record, Verdict};
-use crate::model::service::{Ingress, LoadBalancerSpec, Service};
+use crate::model::service::{Ingress, Lifecycle, LoadBalancerSpec, Service};
 use crate::plan::action::{
     AddressDraft, Edit, FinalizerChange, IngressDraft, IpMode, PatchService, PlannedPatch,
     RecordDraft, Ref, ResolvedAddress,
@@ -64,16 +64,18 @@ pub(super) fn record(service: &Service, draft: &PlannedRecord) -> Edit<PlannedRe
     if same { Edit::Keep } else { Edit::Set(draft.clone()) }
 }
 
-/// Removes everything of ours, the status too.
-pub(super) fn farewell(service: &Service, finalizer: Option<FinalizerChange>) -> PlannedPatch {
+/// Removes everything of ours, the status too. What stands in the status of a Service that has a
+/// class by now is the other controller's: the API server empties it when the type changes.
+pub(super) fn farewell(service: &Service) -> PlannedPatch {
     let recorded = &service.recorded;
+    let published = !recorded.ingress.is_empty() && service.lifecycle != Lifecycle::OtherClass;
     PlannedPatch {
         service: service.key.clone(),
-        finalizer: finalizer.filter(|_| recorded.finalizer),
+        finalizer: recorded.finalizer.then_some(FinalizerChange::Remove),
         verdict: remove(recorded.verdict.is_some()),
         intent: remove(recorded.intent.is_some() || recorded.of_another_service),
         record: remove(recorded.record.is_some() || recorded.of_another_service),
-        ingress: (!recorded.ingress.is_empty()).then_some(IngressDraft::Empty),
+        ingress: published.then_some(IngressDraft::Empty),
     }
 }
 

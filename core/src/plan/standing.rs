@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::{Span, Timestamp, ToSpan as _};
+use jiff::{SignedDuration, Span, Timestamp, ToSpan as _};
 
 use crate::ids::{PublicIpId, ServiceKey};
 use crate::model::mark::Mark;
@@ -49,6 +49,9 @@ pub enum IntentState {
     None,
     /// The job runs, or may still be running.
     Open(Intent),
+    /// The job is not known, although the request must be through by now: it never ran, or its
+    /// memory comes late. A new call may be made; a Service that goes waits for the answer.
+    Unanswered(Intent),
     /// It gave this address.
     Done(PublicIpId),
     /// It is over without an address that we could use.
@@ -237,8 +240,11 @@ impl Stock<'_> {
         }
     }
 
+    /// Where the record already speaks of the address, the record decides.
     fn add_associated(&self, standing: &mut Standing<'_>, id: &PublicIpId) {
-        let Some(address) = self.observed.allocated(id) else {
+        let record = self.service.recorded.record.as_ref();
+        let recorded = record.is_some_and(|record| record.address(id).is_some());
+        let Some(address) = self.observed.addresses.get(id).filter(|_| !recorded) else {
             return;
         };
         standing.addresses.retain(|holding| &holding.id != id);
@@ -298,7 +304,7 @@ impl Stock<'_> {
         let age = now.duration_since(intent.at);
         match self.observed.job(&intent.job) {
             AssociateJob::Pending => IntentState::Open(intent),
-            AssociateJob::Succeeded(id) => IntentState::Done(id),
+            AssociateJob::Succeeded(id) => self.associated(id, intent, age),
             AssociateJob::Failed(address) => IntentState::Over {
                 leftover: address.filter(|id| {
                     let found = self.observed.addresses.get(id);
@@ -312,9 +318,19 @@ impl Stock<'_> {
                 }
             }
             AssociateJob::Unknown if age.as_mins() >= REQUEST_MAY_RUN_MINUTES => {
-                IntentState::Over { leftover: None }
+                IntentState::Unanswered(intent)
             }
             AssociateJob::Unknown => IntentState::Open(intent),
+        }
+    }
+
+    /// What a job that succeeded gave. An address that is not listed yet will be; one that was
+    /// allocated at another time is another allocation of the same id.
+    fn associated(&self, id: PublicIpId, intent: Intent, age: SignedDuration) -> IntentState {
+        match self.observed.addresses.get(&id) {
+            Some(found) if is_held(found) && was_out(found, &intent) => IntentState::Done(id),
+            None if age.as_mins() < REQUEST_MAY_RUN_MINUTES => IntentState::Open(intent),
+            Some(_) | None => IntentState::Over { leftover: None },
         }
     }
 
@@ -327,7 +343,7 @@ impl Stock<'_> {
         }
         let addresses = self.observed.addresses.values();
         let mut candidates = addresses.filter(|address| {
-            let out = allocated_within(address, intent.at, 1.minute(), 15.minutes());
+            let out = was_out(address, intent);
             out && self.is_unused(address) && !self.is_anybodys(address)
         });
         let first = candidates.next()?;
@@ -371,6 +387,11 @@ impl Stock<'_> {
             Some(Verdict::User)
         }
     }
+}
+
+/// Whether an address was allocated while the call of an intent was out.
+fn was_out(address: &PublicIpAddress, intent: &Intent) -> bool {
+    allocated_within(address, intent.at, 1.minute(), 15.minutes())
 }
 
 /// In somebody's hands: a Releasing one still is, until its release succeeds.

@@ -3,7 +3,7 @@
 
 use crate::model::service::{Lifecycle, Service};
 use crate::plan::Planned;
-use crate::plan::action::{Action, AddressDraft, Edit, FinalizerChange, PlannedPatch, Ref};
+use crate::plan::action::{Action, AddressDraft, Edit, PlannedPatch, Ref};
 use crate::plan::builder::After;
 use crate::plan::draft::Draft;
 use crate::plan::planner::Planner;
@@ -34,10 +34,7 @@ pub(super) fn plan<'a>(
     }
     through.extend(settle_intent(&mut draft));
     if may_finish(&mut draft) {
-        // The finalizer of a Service with a class is the other controller's by now.
-        let finalizer =
-            (service.lifecycle != Lifecycle::OtherClass).then_some(FinalizerChange::Remove);
-        let mut patch = service_patch::farewell(service, finalizer);
+        let mut patch = service_patch::farewell(service);
         if writes_proof(&draft) {
             patch.record = Edit::Remove;
         }
@@ -57,7 +54,7 @@ fn settle_intent(draft: &mut Draft<'_, '_>) -> After {
             draft.note(Note::AssociateLost { job: intent.job });
             After::new()
         }
-        IntentState::Open(intent) => {
+        IntentState::Open(intent) | IntentState::Unanswered(intent) => {
             draft.note(Note::AssociateRunning { job: intent.job });
             After::new()
         }
@@ -70,7 +67,7 @@ fn settle_intent(draft: &mut Draft<'_, '_>) -> After {
 /// The finalizer stays while an associate may be running, and until the verdict on a shared
 /// address was handed to a Service that goes on using it.
 fn may_finish(draft: &mut Draft<'_, '_>) -> bool {
-    if matches!(draft.standing.intent, IntentState::Open(_)) {
+    if matches!(draft.standing.intent, IntentState::Open(_) | IntentState::Unanswered(_)) {
         return false;
     }
     let ours = draft.standing.addresses.iter().filter(|holding| holding.ours);
@@ -109,8 +106,11 @@ fn keep_proof(draft: &mut Draft<'_, '_>) {
 
 /// Once all other steps stand: whether there is something to prove, and no record that does.
 fn writes_proof(draft: &Draft<'_, '_>) -> bool {
-    let unrecorded = matches!(draft.standing.basis, Basis::Marks | Basis::Adoption);
-    unrecorded && draft.keeps_records() && draft.builder.touches_cloud()
+    let from_traces = matches!(draft.standing.basis, Basis::Marks | Basis::Adoption);
+    let record = draft.service.recorded.record.as_ref();
+    let recorded = |id| record.is_some_and(|record| record.address(id).is_some());
+    let associated = matches!(&draft.standing.intent, IntentState::Done(id) if !recorded(id));
+    (from_traces || associated) && draft.keeps_records() && draft.builder.touches_cloud()
 }
 
 fn proof(draft: &Draft<'_, '_>) -> PlannedRecord {
@@ -125,5 +125,7 @@ fn proof(draft: &Draft<'_, '_>) -> PlannedRecord {
         record.openings.extend(existing_openings(draft, holding).into_iter().map(|(_, o)| o));
     }
     record.acl = network_acl::adopted_items(draft.planner, draft.standing);
+    let recorded = draft.service.recorded.record.iter();
+    record.acl.extend(recorded.flat_map(|record| &record.acl).cloned());
     record
 }

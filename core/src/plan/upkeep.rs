@@ -1,5 +1,6 @@
 //! What a refused Service still gets: its rules stay as they are, but follow the nodes. Otherwise
-//! a mistake in a Service would take it down with the next roll of the nodes.
+//! a mistake in a Service would take it down with the next roll of the nodes. And it takes over an
+//! address that it asks for from a Service that goes, so that whoever goes last releases it.
 //!
 //! 1. The Service records what it has, and all of it is there.
 //! 2. The members of a rule are known.
@@ -10,12 +11,12 @@ use std::collections::BTreeMap;
 
 use crate::ids::LoadBalancerRuleId;
 use crate::model::record::Record;
-use crate::model::service::Port;
+use crate::model::service::{Lifecycle, Port, Service};
 use crate::observe::LoadBalancerRule;
 use crate::observe::RuleState;
 use crate::observe::ownership::port_of;
 use crate::plan::action::{
-    Action, AddressDraft, AssignToLoadBalancerRule, MemberDraft, PlannedPatch, Ref,
+    Action, AddressDraft, AssignToLoadBalancerRule, Edit, MemberDraft, PlannedPatch, Ref,
     RemoveFromLoadBalancerRule,
 };
 use crate::plan::builder::After;
@@ -25,8 +26,53 @@ use crate::plan::reason::{Disruption, Reason};
 use crate::plan::service_patch::{self, PlannedRecord};
 use crate::plan::{public_ip, writes};
 
+/// Plans what a refused Service still gets.
+pub(super) fn keep(draft: &mut Draft<'_, '_>) {
+    if !take_over(draft) {
+        follow_nodes(draft);
+    }
+}
+
+/// Records the requested address as ours, if a Service that goes holds it so and waits for us.
+fn take_over(draft: &mut Draft<'_, '_>) -> bool {
+    let observed = draft.planner.observed;
+    let requested = draft.service.requested_address;
+    let Some(found) = requested.and_then(|ip| observed.address_by_ip(ip)) else { return false };
+    let held = |service: &Service| {
+        let holding = draft.planner.standing(&service.key).and_then(|s| s.holding(&found.id));
+        holding.is_some_and(|holding| holding.ours)
+    };
+    let others = draft.planner.others_on(&found.id, &draft.service.key);
+    let handed = others.into_iter().any(|o| o.lifecycle != Lifecycle::Wanted && held(o));
+    if !handed || held(draft.service) {
+        return false;
+    }
+    let mut record = match &draft.service.recorded.record {
+        Some(record) => without_digests_of(draft, record, &[]),
+        None => service_patch::record_of(Vec::new()),
+    };
+    record.addresses.retain(|entry| match &entry.address {
+        Ref::Existing(address) => address.id != found.id,
+        Ref::Pending(_) => true,
+    });
+    let address = Ref::Existing(public_ip::resolved(found));
+    record.addresses.push(AddressDraft { address, ours: true });
+    let verdict = match record.addresses.len() {
+        1 => service_patch::verdict(draft.service, true),
+        _ => Edit::Keep,
+    };
+    let patch = PlannedPatch {
+        finalizer: service_patch::finalizer(draft.service),
+        verdict,
+        record: Edit::Set(record),
+        ..service_patch::empty(draft.service)
+    };
+    writes::add(draft, "service/record", patch, &After::new(), Reason::AddressHandedOver);
+    true
+}
+
 /// Plans the members of every rule that a refused Service has.
-pub(super) fn follow_nodes(draft: &mut Draft<'_, '_>) {
+fn follow_nodes(draft: &mut Draft<'_, '_>) {
     let Some(record) = draft.service.recorded.record.as_ref().filter(|_| is_whole(draft)) else {
         return;
     };

@@ -156,6 +156,7 @@ impl Writes<'_> {
                 draft.note(Note::AssociateLost { job });
             }
             IntentState::Over { leftover: None }
+            | IntentState::Unanswered(_)
             | IntentState::None
             | IntentState::Open(_)
             | IntentState::Done(_) => {}
@@ -209,7 +210,10 @@ impl Writes<'_> {
     /// The verdict, and the end of an intent that is answered.
     fn identity(&self, draft: &Draft<'_, '_>) -> PlannedPatch {
         let ours = matches!(self.target, Target::Held { address: _, ours: true } | Target::New(_));
-        let answered = !matches!(draft.standing.intent, IntentState::None | IntentState::Open(_));
+        let answered = matches!(
+            draft.standing.intent,
+            IntentState::Done(_) | IntentState::Over { leftover: _ } | IntentState::Lost(_)
+        );
         PlannedPatch {
             verdict: service_patch::verdict(draft.service, ours),
             intent: if answered { Edit::Remove } else { Edit::Keep },

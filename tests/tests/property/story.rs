@@ -269,15 +269,15 @@ impl Story {
             assert!(outcome.is_success(), "{outcome:#?}\n{:#?}", planned.plan);
         }
         if !matches!(interruption, Interruption::KilledBefore(_)) {
-            self.lab.learned.refused_jobs.extend(outcome.learned.refused_jobs);
-            let learned = outcome.learned.vpcs_without_firewall;
-            self.lab.learned.vpcs_without_firewall.extend(learned);
+            let now = self.lab.now();
+            self.lab.learned.absorb(outcome.lessons, now);
         }
         false
     }
 
     /// Runs until nothing is left to do, an uneventful drift round included.
     fn converge(&mut self) {
+        let mut pause = 60;
         for _ in 0..ROUNDS {
             let quiet = self.run_all(Interruption::Never);
             let thorough = quiet
@@ -288,7 +288,8 @@ impl Story {
             if thorough {
                 return;
             }
-            self.lab.runtime.pass(60);
+            self.lab.runtime.pass(pause);
+            pause = (pause * 3 / 2).min(3600);
         }
         for key in self.keys() {
             let (planned, _) = self.lab.plan(&key);

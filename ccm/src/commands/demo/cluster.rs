@@ -117,9 +117,7 @@ impl<'a> Cluster<'a> {
             let outcome =
                 driver::execute(&self.client, &self.kubernetes, plan, &mut lanes, &steps).await;
             ensure!(outcome.is_success(), "{}", shortfall(plan, &outcome).join("\n"));
-            let learned = outcome.learned;
-            self.learned.refused_jobs.extend(learned.refused_jobs);
-            self.learned.vpcs_without_firewall.extend(learned.vpcs_without_firewall);
+            self.learned.absorb(outcome.lessons, self.stage.clock().now());
         }
         Ok(())
     }

@@ -46,6 +46,7 @@ pub fn service(raw: &RawService, context: &ParseContext) -> Service {
         created: raw.creation_timestamp,
         lifecycle: lifecycle(raw),
         spec,
+        requested_address: fields::requested_address(raw, &mut Vec::new(), &mut Vec::new()),
         recorded,
         warnings,
     }
