@@ -6,7 +6,7 @@
 //! and once all Services are gone, so is everything that was made for them.
 //!
 //! `PROPTEST_CASES=100000` runs more. A failure prints the smallest history and is kept in
-//! `property-regressions`.
+//! `main.regressions` beside this file.
 
 mod history;
 mod story;
