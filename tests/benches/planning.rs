@@ -2,8 +2,8 @@
 //!
 //! `cargo bench -p ccm-tests --bench planning` prints the time for 1,000 and for 10,000 Services on
 //! 500 nodes (each must plan to nothing), their ratio, and the peak memory of the whole process; it
-//! fails if 1,000 take more than a second or 256 MiB. With `-- --bounds` that is all: nothing is
-//! sampled.
+//! fails if 1,000 take more than a second or 256 MiB. With `-- --bounds` that is all, nothing is
+//! sampled: `.ci/run` does that through `cargo test`, which needs no release build.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
