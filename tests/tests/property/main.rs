@@ -5,26 +5,29 @@
 //! moved. Whatever interrupts an execution, going on from there converges; a second plan is empty;
 //! and once all Services are gone, so is everything that was made for them.
 //!
+//! Plans are functions of what was read: the same input gives the same bytes, in any order.
+//!
 //! `PROPTEST_CASES=100000` runs more. A failure prints the smallest history and is kept in
-//! `property-regressions`.
+//! `main.regressions` beside this file.
 
 mod history;
+mod order;
 mod story;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
 
-fn config() -> Config {
+fn config(cases: u32) -> Config {
     let persistence = FileFailurePersistence::WithSource("regressions");
     Config {
         failure_persistence: Some(Box::new(persistence)),
         max_shrink_iters: 2_000,
-        ..Config::with_cases(500)
+        ..Config::with_cases(cases)
     }
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(config(500))]
 
     #[test]
     fn any_history_converges_and_leaves_nothing_behind(history in history::histories()) {
@@ -34,5 +37,17 @@ proptest! {
     #[test]
     fn any_interruption_is_survived(history in history::interrupted_histories()) {
         story::tell(&history);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(100))]
+
+    #[test]
+    fn same_input_in_any_order_gives_the_same_bytes(
+        history in history::histories(),
+        seed in any::<u64>(),
+    ) {
+        story::follow(&history, |lab| order::expect_same_bytes(lab, seed));
     }
 }

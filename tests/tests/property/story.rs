@@ -31,6 +31,17 @@ pub(crate) fn tell(history: &History) {
     story.check_leftovers();
 }
 
+/// Tells a history without its end, and shows the laboratory before each round and at last.
+pub(crate) fn follow(history: &History, watch: impl Fn(&Lab)) {
+    let mut story = Story::new(history);
+    for (event, interruption) in &history.events {
+        story.happen(event);
+        watch(&story.lab);
+        story.run_all(*interruption);
+    }
+    watch(&story.lab);
+}
+
 struct Story {
     lab: Lab,
     place: Place,

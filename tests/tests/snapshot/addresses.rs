@@ -69,7 +69,6 @@ fn address_that_is_not_there_is_refused() {
 fn address_of_another_account_is_refused() {
     golden("addresses/foreign", Setup::standard, |story| {
         let web = pinned(story, "203.0.113.53");
-        story.json(&web);
         story.stay("a new Service asks for an address of another account", &web);
         assert_eq!(story.lab.changing_calls(), Vec::<&str>::new());
     });
@@ -117,7 +116,6 @@ fn changed_address_is_made_before_the_old_one_goes() {
         let web = story.lab.create("web", |_| ());
         story.lab.settle(&web);
         story.lab.edit(&web, |raw| raw.load_balancer_ip = Some(FREE.to_owned()));
-        story.json(&web);
         story.change("the Service asks for another address", &web);
         assert_eq!(story.published(&web), [FREE]);
         story.answers(CLIENT, FREE, 80, &NODES);

@@ -14,7 +14,6 @@ fn own_address_is_released_last() {
         });
         story.lab.settle(&web);
         story.lab.delete(&web);
-        story.json(&web);
         story.change("a Service with two ports is deleted", &web);
         assert_eq!(story.lab.service(&web), None);
         story.answers(CLIENT, FIRST, 80, &[]);

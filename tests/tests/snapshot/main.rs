@@ -1,5 +1,5 @@
 //! Golden plans: for every documented behaviour the plan as people read it, in
-//! `fixtures/plans/<area>/<case>.snap`.
+//! `fixtures/plans/<area>/<case>.snap`, and as programs read it, in `<case>.json.snap`.
 //!
 //! Each story is told twice, once with the simulator called directly and once through HTTP. Every
 //! change in it is executed, a second plan must be empty, and traffic must go where the

@@ -83,7 +83,6 @@ fn changed_ranges_in_the_same_roll_out_close_what_the_old_controller_opened() {
             raw.finalizers.push("service.kubernetes.io/load-balancer-cleanup".to_owned());
             raw.source_ranges = vec!["198.51.100.0/24".to_owned()];
         });
-        story.json(&web);
         story.change("adopted with a range that the old controller never saw", &web);
         story.answers(CLIENT, FIRST, 80, &NODES);
         story.answers("192.0.2.99", FIRST, 80, &[]);

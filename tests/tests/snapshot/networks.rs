@@ -13,7 +13,6 @@ fn on_tier(nodes: &'static [&'static str]) -> impl Fn() -> Setup {
 fn new_service_on_an_isolated_network_gets_address_rule_members_and_firewall() {
     golden("networks/isolated", Setup::standard, |story| {
         let web = story.lab.create("web", |_| ());
-        story.json(&web);
         story.change("a new Service", &web);
         assert_eq!(story.published(&web), [FIRST]);
         story.answers(CLIENT, FIRST, 80, &["node-1", "node-2", "node-3"]);
@@ -28,7 +27,6 @@ fn new_service_on_a_tier_with_a_custom_list_gets_an_acl_item() {
     golden("networks/vpc-custom-acl", on_tier(&["tier1-1", "tier1-2"]), |story| {
         story.lab.simulator.with(|simulator| simulator.set_acl_gates_traffic(true));
         let web = story.lab.create("web", |_| ());
-        story.json(&web);
         story.change("a new Service", &web);
         story.answers(CLIENT, FIRST, 80, &["tier1-1", "tier1-2"]);
         assert_eq!(story.listed("listFirewallRules", "firewallrule").len(), 0);

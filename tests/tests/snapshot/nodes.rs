@@ -28,7 +28,6 @@ fn node_is_added_and_removed_with_one_call_each() {
             cluster.remove_node("node-2");
             cluster.set_node(node_of(&Setup::standard().world, "node-1"));
         });
-        story.json(&web);
         story.change("node-2 is replaced by node-1", &web);
         story.answers(CLIENT, FIRST, 80, &["node-1", "node-3", "node-4"]);
     });

@@ -21,7 +21,6 @@ fn service_with_two_ports_gets_two_rules_on_one_address() {
 fn udp_port_is_refused_on_a_router_and_the_others_work() {
     golden("ports/udp", Setup::standard, |story| {
         let web = story.lab.create("web", |raw| raw.ports.push(port("dns", "UDP", 5353, 30053)));
-        story.json(&web);
         story.change("a new Service with a TCP and a UDP port", &web);
         story.answers(CLIENT, FIRST, 80, &NODES);
         assert_eq!(story.rules(5353).len(), 0);
@@ -70,7 +69,6 @@ fn changed_node_port_recreates_the_rule_and_keeps_the_opening() {
         story.lab.settle(&web);
         let (changed, other) = (story.rule(80), story.rule(443));
         story.lab.edit(&web, |raw| raw.ports[0].node_port = Some(31080));
-        story.json(&web);
         story.change("the node port of port 80 changes", &web);
         assert_ne!(story.rule(80), changed);
         assert_eq!(story.rule(443), other);

@@ -124,7 +124,6 @@ fn source_ranges_restrict_the_firewall() {
         story.answers(CLIENT, FIRST, 80, &[]);
         story.answers(STRANGER, FIRST, 80, &NODES);
         restrict(story, &web, &[]);
-        story.json(&web);
         story.change("all ranges are removed", &web);
         story.answers(CLIENT, FIRST, 80, &NODES);
         restrict(story, &web, &[NARROW]);

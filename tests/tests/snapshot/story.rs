@@ -6,6 +6,7 @@ use ccm_core::ids::ServiceKey;
 use ccm_core::plan::action::Kind;
 use ccm_core::plan::planner::Depth;
 use ccm_core::plan::{Planned, Step};
+use ccm_core::render::document::Document;
 use ccm_core::render::human::{self, Colour};
 use ccm_simulator::LoggedCall;
 use ccm_tests::lab::{Lab, Setup, fixture};
@@ -15,29 +16,32 @@ use serde_json::Value;
 pub(crate) const CLIENT: &str = "198.51.100.7";
 /// A client elsewhere.
 pub(crate) const STRANGER: &str = "192.0.2.99";
+/// Columns of the JSON in snapshots.
+const WIDTH: usize = 120;
 /// The first address that is free in the standard world.
 pub(crate) const FIRST: &str = "203.0.113.10";
 
-/// Tells a story directly and through HTTP, and compares its plans with `fixtures/plans/<case>.snap`.
+/// Tells a story directly and through HTTP, and compares its plans with `fixtures/plans/<case>.snap`,
+/// as people read them, and `<case>.json.snap`, as programs do.
 pub(crate) fn golden(case: &str, setup: impl Fn() -> Setup, tell: impl Fn(&mut Story)) {
     let mut direct = Story::begin(setup());
     tell(&mut direct);
     let mut through_http = Story::begin(setup().over_http());
     tell(&mut through_http);
     assert_eq!(through_http.calls(), direct.calls(), "calls through HTTP, and without");
-    compare(case, &direct.text, direct.json.as_deref());
+    compare(case, &direct.text, Some(direct.json.as_str()).filter(|json| !json.is_empty()));
 }
 
 /// See the module.
 pub(crate) struct Story {
     pub(crate) lab: Lab,
     text: String,
-    json: Option<String>,
+    json: String,
 }
 
 impl Story {
     fn begin(setup: Setup) -> Self {
-        Self { lab: setup.start(), text: String::new(), json: None }
+        Self { lab: setup.start(), text: String::new(), json: String::new() }
     }
 
     /// Writes down the plan of a Service.
@@ -51,14 +55,12 @@ impl Story {
         for part in ["## ", title, "\n\n", &plan, "\n"] {
             self.text.push_str(part);
         }
+        if !document.steps.is_empty() || !document.notes.is_empty() {
+            for part in ["## ", title, "\n\n", &compact(&document), "\n\n"] {
+                self.json.push_str(part);
+            }
+        }
         planned
-    }
-
-    /// Writes down the plan of a Service as programs read it.
-    pub(crate) fn json(&mut self, key: &ServiceKey) {
-        let document = self.lab.plan(key).1;
-        let json = serde_json::to_string_pretty(&document).expect("a document is JSON");
-        assert_eq!(self.json.replace(json), None, "one plan of a story is shown as JSON");
     }
 
     /// Writes down the plan, carries it out, and checks that a second one is empty.
@@ -162,7 +164,7 @@ impl Story {
     }
 }
 
-/// Compares a plan with its snapshot.
+/// Compares plans with their snapshots.
 pub(crate) fn compare(case: &str, text: &str, json: Option<&str>) {
     let (area, name) = case.split_once('/').expect("a case is called area/name");
     let mut settings = insta::Settings::clone_current();
@@ -175,6 +177,32 @@ pub(crate) fn compare(case: &str, text: &str, json: Option<&str>) {
             insta::assert_snapshot!(format!("{name}.json"), json);
         }
     });
+}
+
+/// Pretty JSON in which everything that fits one line is on one line.
+fn compact(document: &Document) -> String {
+    let pretty = serde_json::to_string_pretty(document).expect("a document is JSON");
+    let mut lines: Vec<String> = Vec::new();
+    let mut open = Vec::new();
+    for line in pretty.lines() {
+        if line.ends_with(['{', '[']) {
+            open.push(lines.len());
+        }
+        lines.push(line.to_owned());
+        if line.trim_start().starts_with(['}', ']']) {
+            let start = open.pop().expect("what closes was opened");
+            let inside = lines[start..].iter().skip(1).map(|line| line.trim_start());
+            let space = if lines[start].ends_with('{') { " " } else { "" };
+            let inside = inside.collect::<Vec<_>>().join(" ");
+            let (inside, end) = inside.rsplit_once(' ').expect("something is inside");
+            let joined = format!("{}{space}{inside}{space}{end}", lines[start]);
+            if joined.len() <= WIDTH {
+                lines.truncate(start);
+                lines.push(joined);
+            }
+        }
+    }
+    lines.join("\n")
 }
 
 fn lasting(params: &[(String, String)]) -> Vec<(String, String)> {
