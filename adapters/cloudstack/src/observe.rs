@@ -57,16 +57,21 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         let project = scope.project.as_ref();
         // First, and alone: it may announce a rate limit.
         self.capabilities().await?;
-        let (machines, (networks, (acl_lists, acl_items)), vpcs, addresses, rules, firewall, jobs) =
-            tokio::try_join!(
-                self.listed(MACHINES, project, machine_details(), "virtualmachine"),
-                self.observe_networks(project),
-                self.listed_if_allowed(VPCS, project, "vpc"),
-                self.observe_addresses(scope),
-                self.listed(RULES, project, Vec::new(), "loadbalancerrule"),
-                self.listed(FIREWALL, project, Vec::new(), "firewallrule"),
-                self.observe_jobs(&scope.jobs),
-            )?;
+        let (
+            machines,
+            (networks, (acl_lists, acl_items)),
+            vpcs,
+            (jobs, addresses),
+            rules,
+            firewall,
+        ) = tokio::try_join!(
+            self.listed(MACHINES, project, machine_details(), "virtualmachine"),
+            self.observe_networks(project),
+            self.listed_if_allowed(VPCS, project, "vpc"),
+            self.observe_jobs_then_addresses(scope),
+            self.listed(RULES, project, Vec::new(), "loadbalancerrule"),
+            self.listed(FIREWALL, project, Vec::new(), "firewallrule"),
+        )?;
         Ok(CloudState {
             at,
             // Again, with the commands that turned out to be denied.
@@ -203,29 +208,40 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         project: Option<&ProjectId>,
         networks: &[Network],
     ) -> Result<Listing<Vec<NetworkAclItem>>, CallError> {
-        let entries = match self.listed_if_allowed(ACL_ITEMS, project, "networkacl").await {
-            Ok(Listing::Listed(entries)) => entries,
-            Ok(Listing::Denied) => return Ok(Listing::Denied),
-            Err(error) if error.code == Some(530) => {
-                debug!(%error, "reading ACL items list by list");
-                let used: BTreeSet<&NetworkAclListId> =
-                    networks.iter().filter_map(|network| network.acl_list.as_ref()).collect();
-                let by_list = try_join_all(used.into_iter().map(|list| {
-                    let filter = vec![("aclid", list.to_string())];
-                    self.listed(ACL_ITEMS, project, filter, "networkacl")
-                }));
-                by_list.await?.into_iter().flatten().collect()
-            }
-            Err(error) => return Err(error),
-        };
+        let entries =
+            match self.listed_if_allowed(ACL_ITEMS, project, "networkacl").await {
+                Ok(Listing::Listed(entries)) => entries,
+                Ok(Listing::Denied) => return Ok(Listing::Denied),
+                Err(error) if error.code == Some(530) => {
+                    debug!(%error, "reading ACL items list by list");
+                    let used: BTreeSet<&NetworkAclListId> =
+                        networks.iter().filter_map(|network| network.acl_list.as_ref()).collect();
+                    let by_list = try_join_all(used.into_iter().map(|list| {
+                        let filter = vec![("aclid", list.to_string())];
+                        self.listed(ACL_ITEMS, project, filter, "networkacl")
+                    }));
+                    by_list.await?.into_iter().flatten().collect()
+                }
+                Err(error) => return Err(error),
+            };
         let items = decoded(ACL_ITEMS, sorted(&entries, acl_item, |item| &item.id))?;
         Ok(Listing::Listed(items))
     }
 
-    /// Allocated addresses; those asked for that may be free; and, if a recorded one is missing,
-    /// those on their way in and out, which the default list hides.
+    /// Jobs first: the list of addresses is newer than the end of any job that is seen ended.
+    async fn observe_jobs_then_addresses(
+        &self,
+        scope: &Scope,
+    ) -> Result<(BTreeMap<JobId, AssociateJob>, Vec<PublicIpAddress>), CallError> {
+        let jobs = self.observe_jobs(&scope.jobs).await?;
+        Ok((jobs, self.observe_addresses(scope).await?))
+    }
+
+    /// Allocated addresses; those asked for that may be free; and those on their way in and out,
+    /// which the default list hides, if a recorded one is missing or an intent has a job: a job
+    /// that failed leaves its address in Allocating, and nothing else tells of it.
     async fn observe_addresses(&self, scope: &Scope) -> Result<Vec<PublicIpAddress>, CallError> {
-        let Scope { project, addresses: requested, address_ids: recorded, jobs: _ } = scope;
+        let Scope { project, addresses: requested, address_ids: recorded, jobs } = scope;
         let list = |filter| self.addresses(project.as_ref(), filter);
         let mut found = list(Vec::new()).await?;
         let known: BTreeSet<_> = found.iter().map(|address| address.address).collect();
@@ -236,7 +252,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
                 vec![("ipaddress", address.to_string()), ("allocatedonly", "false".to_owned())]
             })
             .collect();
-        if !recorded.is_subset(&ids) {
+        if !jobs.is_empty() || !recorded.is_subset(&ids) {
             // Up to 4.22.0 `state` takes one value.
             let states = ["Releasing", "Allocating"];
             filters.extend(states.map(|state| vec![("state", state.to_owned())]));

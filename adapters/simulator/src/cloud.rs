@@ -102,6 +102,7 @@ impl Cloud {
             Entity::Job => self.jobs.find(id).map(Key::number),
             Entity::LoadBalancerRule => number(&self.rules, id),
             Entity::Network => number(&self.networks, id),
+            Entity::PortForward => number(&self.port_forwards, id),
             Entity::Project => number(&self.projects, id),
             Entity::VirtualMachine => number(&self.vms, id),
             Entity::Vpc => number(&self.vpcs, id),

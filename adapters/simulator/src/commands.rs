@@ -3,7 +3,7 @@
 //!
 //! Commands of the User role that are not here yet behave as unknown APIs: stickiness policies,
 //! reserveIpAddress and releaseIpAddress, createNetworkACLList and replaceNetworkACLList,
-//! listResourceDetails, port forwarding, static NAT and everything about the life of virtual
+//! listResourceDetails, changes of port forwarding, static NAT and everything about the life of virtual
 //! machines (see `Simulator::stop_vm` and its neighbours for that).
 
 use serde_json::Value;
@@ -16,7 +16,7 @@ use crate::params::Params;
 use crate::resources::account::Account;
 use crate::resources::{
     account, api, change_acl, create_rule, firewall_rule, job, load_balancer_rule as rule, member,
-    network, network_acl as acl, public_ip, tag, virtual_machine, vpc, zone,
+    network, network_acl as acl, port_forward, public_ip, tag, virtual_machine, vpc, zone,
 };
 use crate::table::Key;
 
@@ -113,6 +113,7 @@ pub(crate) enum Entity {
     Job,
     LoadBalancerRule,
     Network,
+    PortForward,
     Project,
     VirtualMachine,
     Vpc,
@@ -273,6 +274,8 @@ pub(crate) const COMMANDS: &[Command] = &[
     run("deleteFirewallRule", All, firewall_rule::ID_PARAMS,
         "user.firewall.DeleteFirewallRuleCmd", JobKind::Firewall,
         firewall_rule::accept_existing, firewall_rule::start_delete),
+
+    read("listPortForwardingRules", User, port_forward::LIST_PARAMS, port_forward::list),
 
     read("listNetworkACLLists", User, acl::LIST_LISTS_PARAMS, acl::list_lists),
     read("listNetworkACLs", All, acl::LIST_PARAMS, acl::list),

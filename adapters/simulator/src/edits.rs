@@ -11,7 +11,9 @@ use crate::resources::network::Network;
 use crate::resources::virtual_machine::VirtualMachine;
 use crate::simulator::Simulator;
 use crate::table::Key;
-use crate::world::{VirtualMachine as NewVm, VmState, WorldError, build};
+use crate::world::{
+    PortForward as NewForward, VirtualMachine as NewVm, VmState, WorldError, build,
+};
 
 /// A change that can not be made.
 #[derive(Debug, Error)]
@@ -44,6 +46,14 @@ impl Simulator {
     pub fn add_vm(&mut self, vm: &NewVm) -> Result<String, EditError> {
         let created = date(self.cloud.now.max(self.cloud.started));
         Ok(build::add_vm_of_known_offering(&mut self.cloud, vm, created)?)
+    }
+
+    /// Adds a port-forwarding rule to an address that has an owner, and returns the rule's id.
+    ///
+    /// # Errors
+    /// If the address is unknown or free.
+    pub fn add_port_forward(&mut self, forward: &NewForward) -> Result<String, EditError> {
+        Ok(build::add_port_forward(&mut self.cloud, "port-forward", forward)?)
     }
 
     /// Stops a virtual machine, by name or id. It stays a member of its rules and pushes nothing.

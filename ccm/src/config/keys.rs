@@ -66,10 +66,10 @@ settings! {
         "Limits everything to the project that the nodes are in.";
     Zone = "zone", None, "CLOUDSTACK_ZONE", true,
         "zone name", "each machine's own",
-        "Names the zone that the nodes are in.";
+        "Names the zone that the nodes are in; it is for Nodes, planning does not use it yet.";
     Region = "region", None, "CLOUDSTACK_REGION_LABEL", true,
         "label value", "the zone",
-        "Sets the region labels of the nodes; some workloads need them to differ from the zone labels.";
+        "Sets the region labels of the nodes; some workloads need them to differ from the zone labels; it is for Nodes, planning does not use it yet.";
     SslNoVerify = "ssl-no-verify", None, "CLOUDSTACK_SSL_NO_VERIFY", true,
         "boolean", "`false`",
         "Talks to a server that can't prove who it is: whoever is in between can then act as this user; prefer `ca-file`.";
@@ -81,7 +81,7 @@ settings! {
         "Marks what this cluster owns in CloudStack; it must never change and never be shared, and manifest mode needs it.";
     OwnershipTags = "ownership-tags", None, "CLOUDSTACK_OWNERSHIP_TAGS", true,
         "boolean", "`off`",
-        "Also tags what the controller makes; ownership is known without tags.";
+        "Is to tag what the controller makes too, which comes later: it changes nothing yet; tags are read in any case, and ownership is known without them.";
     AdoptUnrecordedAddresses = "adopt-unrecorded-addresses", None, "CLOUDSTACK_ADOPT_UNRECORDED_ADDRESSES", true,
         "`evidence`, `keep` or `release`", "`evidence`",
         "Says whether an address that another controller left without a record is released with its Service: if it was allocated for it by all evidence, never, or always.";

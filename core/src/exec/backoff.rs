@@ -64,6 +64,24 @@ mod tests {
     }
 
     #[test]
+    fn a_worse_fault_never_waits_less() {
+        let in_order = [
+            Fault::Transient,
+            Fault::Throttled,
+            Fault::Cloud,
+            Fault::Bug,
+            Fault::Refused,
+            Fault::Quota,
+            Fault::Permission,
+        ];
+        assert!(in_order.is_sorted());
+        for failures in [0, 3, 100] {
+            let delay = |fault: Fault| Backoff { failures }.handle_failure(fault, 0.0);
+            assert!(in_order.is_sorted_by_key(|fault| delay(*fault)), "after {failures}");
+        }
+    }
+
+    #[test]
     fn many_failures_do_not_overflow() {
         let mut backoff = Backoff { failures: u32::MAX };
         assert_eq!(backoff.handle_failure(Fault::Cloud, 0.0).as_secs(), 300);

@@ -24,7 +24,8 @@ pub struct CallError {
     pub message: String,
 }
 
-/// Whose fault a failure is; decides how soon it is worth trying again.
+/// Whose fault a failure is; decides how soon it is worth trying again. The order is the one of
+/// waiting: what needs the longest wait comes last ([`Backoff`](crate::exec::backoff::Backoff)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
@@ -32,16 +33,16 @@ pub enum Fault {
     Transient,
     /// The server refuses for a while (429): when it says.
     Throttled,
-    /// A limit of the account, project or domain, or no free address (532, 533, 535).
-    Quota,
-    /// Credentials or role (401, 432, 531).
-    Permission,
-    /// The request can't work as it is (430, 431, 537).
-    Refused,
     /// The backend failed (530, 534).
     Cloud,
     /// We were wrong.
     Bug,
+    /// The request can't work as it is (430, 431, 537).
+    Refused,
+    /// A limit of the account, project or domain, or no free address (532, 533, 535).
+    Quota,
+    /// Credentials or role (401, 432, 531).
+    Permission,
 }
 
 /// Whether a failed call changed anything.
@@ -62,11 +63,11 @@ impl Fault {
         match self {
             Self::Transient => "transient",
             Self::Throttled => "throttled",
-            Self::Quota => "quota",
-            Self::Permission => "permission",
-            Self::Refused => "refused",
             Self::Cloud => "cloud",
             Self::Bug => "bug",
+            Self::Refused => "refused",
+            Self::Quota => "quota",
+            Self::Permission => "permission",
         }
     }
 }

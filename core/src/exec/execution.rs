@@ -68,9 +68,9 @@ impl Outcome {
         self.failed.is_empty() && self.skipped.is_empty()
     }
 
-    /// The fault that decides how soon to try again: the one that can pass soonest.
+    /// The fault that decides how soon to try again: the one that needs the longest wait.
     pub fn worst_fault(&self) -> Option<Fault> {
-        self.failed.values().map(StepError::fault).min()
+        self.failed.values().map(StepError::fault).max()
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ccm_core::exec::error::{Effect, Fault};
 use ccm_core::ids::{JobId, LoadBalancerRuleId, ProjectId, PublicIpId, VirtualMachineId};
 use ccm_core::observe::scope::Scope;
-use ccm_core::observe::{AssociateJob, Listing};
+use ccm_core::observe::{AddressState, AssociateJob, Listing};
 use ccm_core::version::Version;
 use serde_json::{Value, json};
 
@@ -143,6 +145,58 @@ async fn hidden_addresses_are_asked_for_only_if_one_is_missing() {
     let ids: Vec<&str> = state.addresses.iter().map(|address| address.id.as_str()).collect();
     assert_eq!(ids, ["a0", "a1", "a2"]);
     assert_eq!(server.count("listPublicIpAddresses"), 6);
+}
+
+/// A Service that was just made: an intent, and no address yet.
+#[tokio::test(start_paused = true)]
+async fn the_address_that_a_failed_job_left_is_seen() {
+    let (client, server) = client(|request| match of(request, "command") {
+        "queryAsyncJobResult" => job(2, json!({"jobresultcode": 530, "jobinstanceid": "a2"})),
+        "listPublicIpAddresses" => {
+            let rows = match of(request, "state") {
+                "" => vec![address("a1", "203.0.113.25", "Allocated")],
+                "Allocating" => vec![address("a2", "203.0.113.26", "Allocating")],
+                _ => Vec::new(),
+            };
+            super::support::page_of(request, "publicipaddress", &rows)
+        }
+        _ => ok(&json!({})),
+    });
+    let job = JobId::parse("failed").unwrap();
+    let scope = Scope { jobs: BTreeSet::from([job.clone()]), ..Scope::default() };
+    let state = client.observe(&scope).await.unwrap();
+    let left = PublicIpId::parse("a2").unwrap();
+    assert_eq!(state.jobs[&job], AssociateJob::Failed(Some(left.clone())));
+    let found = state.addresses.iter().find(|address| address.id == left);
+    assert_eq!(found.map(|address| address.state), Some(AddressState::Allocating));
+    assert_eq!(server.count("listPublicIpAddresses"), 3);
+}
+
+/// An address that a job made is in the list, since the list is newer than the job's end.
+#[tokio::test(start_paused = true)]
+async fn jobs_are_read_before_addresses() {
+    let associated = Arc::new(AtomicBool::new(false));
+    let (client, server) = client(move |request| match of(request, "command") {
+        // The first list that comes after this shows the address.
+        "queryAsyncJobResult" => {
+            associated.store(true, Ordering::Relaxed);
+            job(1, json!({"jobresult": {"ipaddress": {"id": "a1", "state": "Allocating"}}}))
+        }
+        "listPublicIpAddresses" => {
+            let there = of(request, "state").is_empty() && associated.load(Ordering::Relaxed);
+            let row = address("a1", "203.0.113.25", "Allocated");
+            let rows = if there { vec![row] } else { Vec::new() };
+            super::support::page_of(request, "publicipaddress", &rows)
+        }
+        _ => ok(&json!({})),
+    });
+    let job = JobId::parse("done").unwrap();
+    let scope = Scope { jobs: BTreeSet::from([job]), ..Scope::default() };
+    let state = client.observe(&scope).await.unwrap();
+    assert_eq!(state.addresses.len(), 1);
+    let commands = server.commands();
+    let at = |command: &str| commands.iter().position(|sent| sent == command);
+    assert!(at("queryAsyncJobResult") < at("listPublicIpAddresses"), "{commands:?}");
 }
 
 #[tokio::test(start_paused = true)]

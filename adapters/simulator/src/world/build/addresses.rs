@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use super::{Builder, named, vm_named};
-use crate::cloud::{Owner, RuleState};
+use crate::cloud::{Cloud, Owner, RuleState};
 use crate::object::date;
 use crate::resources::firewall_rule::FirewallRule;
 use crate::resources::load_balancer_rule::{self, LoadBalancerRule, stored_cidrs};
@@ -34,7 +34,7 @@ impl Builder {
         }
         for number in from..=to {
             let address = Ipv4Addr::from(number);
-            if self.address_row("", address).is_err() {
+            if address_row(&self.cloud, "", address).is_err() {
                 let id = self.cloud.ids.next_id();
                 self.cloud.addresses.insert(free_address(id, address));
             }
@@ -43,7 +43,7 @@ impl Builder {
     }
 
     fn address(&mut self, place: &str, address: &world::Address) -> Result<(), WorldError> {
-        if self.address_row(place, address.address).is_ok() {
+        if address_row(&self.cloud, place, address.address).is_ok() {
             return Err(WorldError::Invalid {
                 place: place.to_owned(),
                 cause: format!("{} is there twice", address.address),
@@ -86,45 +86,12 @@ impl Builder {
         Ok(())
     }
 
-    fn address_row(
-        &self,
-        place: &str,
-        address: Ipv4Addr,
-    ) -> Result<(Key<PublicIp>, PublicIp), WorldError> {
-        self.cloud
-            .addresses
-            .iter()
-            .find(|(_, row)| row.address == address)
-            .map(|(key, row)| (key, row.clone()))
-            .ok_or_else(|| WorldError::Unknown {
-                place: format!("{place}.address"),
-                kind: "public IP address",
-                name: address.to_string(),
-            })
-    }
-
-    /// An address that serves a network, with its owner.
-    fn serving(
-        &self,
-        place: &str,
-        address: Ipv4Addr,
-    ) -> Result<(Key<PublicIp>, Owner, PublicIp), WorldError> {
-        let (key, row) = self.address_row(place, address)?;
-        match row.owner {
-            Some(owner) => Ok((key, owner, row)),
-            None => Err(WorldError::Invalid {
-                place: format!("{place}.address"),
-                cause: format!("{address} is free; give it an owner under `addresses`"),
-            }),
-        }
-    }
-
     pub(super) fn firewall_rule(
         &mut self,
         place: &str,
         rule: &world::FirewallRule,
     ) -> Result<(), WorldError> {
-        let (address, owner, row) = self.serving(place, rule.address)?;
+        let (address, owner, row) = serving(&self.cloud, place, rule.address)?;
         let id = self.id(rule.id.as_ref());
         let number = self.cloud.next_rule();
         let of_vpc = row.vpc.is_some();
@@ -156,23 +123,11 @@ impl Builder {
         place: &str,
         forward: &world::PortForward,
     ) -> Result<(), WorldError> {
-        let (address, _, _) = self.serving(place, forward.address)?;
-        let id = self.id(forward.id.as_ref());
-        let number = self.cloud.next_rule();
-        self.cloud.port_forwards.insert_at(
-            number,
-            PortForward {
-                id,
-                address,
-                first: forward.start_port,
-                last: forward.end_port.unwrap_or(forward.start_port),
-            },
-        );
-        Ok(())
+        add_port_forward(&mut self.cloud, place, forward).map(|_| ())
     }
 
     pub(super) fn rule(&mut self, place: &str, rule: &world::Rule) -> Result<(), WorldError> {
-        let (address, owner, row) = self.serving(place, rule.address)?;
+        let (address, owner, row) = serving(&self.cloud, place, rule.address)?;
         let Some(network) = row.network else {
             return Err(WorldError::Invalid {
                 place: format!("{place}.address"),
@@ -218,6 +173,58 @@ impl Builder {
         load_balancer_rule::push(&mut self.cloud, key);
         self.tags(ResourceType::LoadBalancer, &id, owner, &rule.tags);
         Ok(())
+    }
+}
+
+/// Adds a port-forwarding rule and returns its id.
+pub(crate) fn add_port_forward(
+    cloud: &mut Cloud,
+    place: &str,
+    forward: &world::PortForward,
+) -> Result<String, WorldError> {
+    let (address, _, _) = serving(cloud, place, forward.address)?;
+    let id = forward.id.clone().unwrap_or_else(|| cloud.ids.next_id());
+    let row = PortForward {
+        id: id.clone(),
+        address,
+        first: forward.start_port,
+        last: forward.end_port.unwrap_or(forward.start_port),
+    };
+    let number = cloud.next_rule();
+    cloud.port_forwards.insert_at(number, row);
+    Ok(id)
+}
+
+fn address_row(
+    cloud: &Cloud,
+    place: &str,
+    address: Ipv4Addr,
+) -> Result<(Key<PublicIp>, PublicIp), WorldError> {
+    cloud
+        .addresses
+        .iter()
+        .find(|(_, row)| row.address == address)
+        .map(|(key, row)| (key, row.clone()))
+        .ok_or_else(|| WorldError::Unknown {
+            place: format!("{place}.address"),
+            kind: "public IP address",
+            name: address.to_string(),
+        })
+}
+
+/// An address that serves a network, with its owner.
+fn serving(
+    cloud: &Cloud,
+    place: &str,
+    address: Ipv4Addr,
+) -> Result<(Key<PublicIp>, Owner, PublicIp), WorldError> {
+    let (key, row) = address_row(cloud, place, address)?;
+    match row.owner {
+        Some(owner) => Ok((key, owner, row)),
+        None => Err(WorldError::Invalid {
+            place: format!("{place}.address"),
+            cause: format!("{address} is free; give it an owner under `addresses`"),
+        }),
     }
 }
 

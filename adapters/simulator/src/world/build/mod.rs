@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+pub(crate) use self::addresses::add_port_forward;
 use self::machines::{add_vm, offering};
 pub(crate) use self::machines::{add_vm_of_known_offering, vm_named};
 use super::{VirtualMachine, World, WorldError};
