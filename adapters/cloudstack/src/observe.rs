@@ -208,22 +208,21 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         project: Option<&ProjectId>,
         networks: &[Network],
     ) -> Result<Listing<Vec<NetworkAclItem>>, CallError> {
-        let entries =
-            match self.listed_if_allowed(ACL_ITEMS, project, "networkacl").await {
-                Ok(Listing::Listed(entries)) => entries,
-                Ok(Listing::Denied) => return Ok(Listing::Denied),
-                Err(error) if error.code == Some(530) => {
-                    debug!(%error, "reading ACL items list by list");
-                    let used: BTreeSet<&NetworkAclListId> =
-                        networks.iter().filter_map(|network| network.acl_list.as_ref()).collect();
-                    let by_list = try_join_all(used.into_iter().map(|list| {
-                        let filter = vec![("aclid", list.to_string())];
-                        self.listed(ACL_ITEMS, project, filter, "networkacl")
-                    }));
-                    by_list.await?.into_iter().flatten().collect()
-                }
-                Err(error) => return Err(error),
-            };
+        let entries = match self.listed_if_allowed(ACL_ITEMS, project, "networkacl").await {
+            Ok(Listing::Listed(entries)) => entries,
+            Ok(Listing::Denied) => return Ok(Listing::Denied),
+            Err(error) if error.code == Some(530) => {
+                debug!(%error, "reading ACL items list by list");
+                let used: BTreeSet<&NetworkAclListId> =
+                    networks.iter().filter_map(|network| network.acl_list.as_ref()).collect();
+                let by_list = try_join_all(used.into_iter().map(|list| {
+                    let filter = vec![("aclid", list.to_string())];
+                    self.listed(ACL_ITEMS, project, filter, "networkacl")
+                }));
+                by_list.await?.into_iter().flatten().collect()
+            }
+            Err(error) => return Err(error),
+        };
         let items = decoded(ACL_ITEMS, sorted(&entries, acl_item, |item| &item.id))?;
         Ok(Listing::Listed(items))
     }

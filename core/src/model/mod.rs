@@ -35,28 +35,38 @@ pub struct Learned {
     /// Associate requests that the server refused at once: no job of that id will ever exist.
     pub refused_jobs: BTreeSet<JobId>,
     /// Ports that createLoadBalancerRule refused as taken (537) by something that we can't see, with
-    /// the time of the refusal. They are tried again after [`Learned::PORT_TAKEN_MINUTES`].
+    /// the time of the refusal. They are tried again after 5 minutes.
     pub taken_ports: BTreeMap<(PublicIpId, u16), Timestamp>,
+    /// Addresses on which a fresh read found something that lists don't show, with what and when.
+    pub held_addresses: BTreeMap<PublicIpId, (String, Timestamp)>,
     /// VPCs in which a first createFirewallRule was refused because they have no Firewall service.
     pub vpcs_without_firewall: BTreeSet<VpcId>,
 }
 
 impl Learned {
-    /// How long a port counts as taken.
-    const PORT_TAKEN_MINUTES: i64 = 5;
+    /// How long what was found counts, in minutes; then it is looked for again.
+    const MEMORY_MINUTES: i64 = 5;
 
     /// Takes what one more execution learned at `now`.
     pub fn absorb(&mut self, lessons: Lessons, now: Timestamp) {
-        let Lessons { refused_jobs, taken_ports, vpcs_without_firewall } = lessons;
+        let Lessons { refused_jobs, taken_ports, held_addresses, vpcs_without_firewall } = lessons;
         self.refused_jobs.extend(refused_jobs);
         self.taken_ports.extend(taken_ports.into_iter().map(|port| (port, now)));
+        let held = held_addresses.into_iter().map(|(address, by)| (address, (by, now)));
+        self.held_addresses.extend(held);
         self.vpcs_without_firewall.extend(vpcs_without_firewall);
+    }
+
+    /// What a fresh read found on an address not long ago.
+    pub fn holder(&self, address: &PublicIpId, now: Timestamp) -> Option<&str> {
+        let (by, at) = self.held_addresses.get(address)?;
+        (now.duration_since(*at).as_mins() < Self::MEMORY_MINUTES).then_some(by)
     }
 
     /// Whether a port was refused as taken not long ago.
     pub fn is_taken(&self, address: &PublicIpId, port: u16, now: Timestamp) -> bool {
         let refused = self.taken_ports.get(&(address.clone(), port));
-        refused.is_some_and(|at| now.duration_since(*at).as_mins() < Self::PORT_TAKEN_MINUTES)
+        refused.is_some_and(|at| now.duration_since(*at).as_mins() < Self::MEMORY_MINUTES)
     }
 }
 
@@ -67,6 +77,8 @@ pub struct Lessons {
     pub refused_jobs: BTreeSet<JobId>,
     /// See [`Learned::taken_ports`].
     pub taken_ports: BTreeSet<(PublicIpId, u16)>,
+    /// See [`Learned::held_addresses`].
+    pub held_addresses: BTreeMap<PublicIpId, String>,
     /// See [`Learned::vpcs_without_firewall`].
     pub vpcs_without_firewall: BTreeSet<VpcId>,
 }

@@ -205,9 +205,11 @@ fn kept(
         let by = "it is used for NAT".to_owned();
         return Some(Note::AddressInUse { address, by });
     }
+    let learned = &planner.desired.learned;
     let by = other_user(planner, service, &holding.id)
         .map(|other| format!("Service {} uses it too", other.key))
-        .or_else(|| other_object(planner, draft, &holding.id));
+        .or_else(|| other_object(planner, draft, &holding.id))
+        .or_else(|| learned.holder(&holding.id, planner.now).map(str::to_owned));
     by.map(|by| Note::AddressInUse { address, by })
 }
 

@@ -89,10 +89,17 @@ struct Steps<'s, 'a> {
 }
 
 impl Steps<'_, '_> {
+    /// Whether there is a rule that serves all along. Where there is none yet, nobody is cut by
+    /// opening late, and nobody may be let in early.
+    fn keeps_serving(&self) -> bool {
+        self.work.change.is_some() && self.work.members.serves()
+    }
+
     /// Steps 1 and 2 of the firewall's order.
     fn narrow(&mut self, after: &After) -> After {
         let mut narrowed = after.clone();
-        if self.work.members.serves() {
+        let keeps_serving = self.keeps_serving();
+        if keeps_serving {
             for cidrs in &self.work.firewall.inside {
                 narrowed.insert(self.create_opening(cidrs, after, Reason::PortClosed));
             }
@@ -102,7 +109,7 @@ impl Steps<'_, '_> {
             let disruption = if again.is_some() { Disruption::Cut } else { Disruption::None };
             let closed = self.delete_opening(rule, &before_close, Reason::OpenTooWide, disruption);
             narrowed.insert(closed.clone());
-            if let Some(cidrs) = again.as_ref().filter(|_| self.work.members.serves()) {
+            if let Some(cidrs) = again.as_ref().filter(|_| keeps_serving) {
                 let at_once = After::from([closed]);
                 narrowed.insert(self.create_opening(cidrs, &at_once, Reason::Regrouped));
             }
@@ -195,7 +202,10 @@ impl Steps<'_, '_> {
     fn open(&mut self, ready: &After, acl_after: &After) {
         let mut opened = ready.clone();
         if self.work.members.serves() {
-            for cidrs in &self.work.firewall.widen {
+            let narrow = self.work.firewall.inside.iter();
+            let remade = self.work.firewall.close.iter().filter_map(|(_, again)| again.as_ref());
+            let late = narrow.chain(remade).filter(|_| !self.keeps_serving());
+            for cidrs in late.chain(&self.work.firewall.widen) {
                 opened.insert(self.create_opening(cidrs, ready, Reason::PortClosed));
             }
             self.create_acl_item(ready, acl_after);
