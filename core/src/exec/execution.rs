@@ -182,7 +182,15 @@ fn accept(call: &Call, output: Output) -> Result<Output, StepError> {
 
 /// What speaks against the release of an address, read afresh.
 fn still_used(check: &CheckAddressUnused, found: &AddressUse) -> Option<String> {
-    let AddressUse { allocated, held, nat, load_balancer_rules, firewall_rules, has_rules } = found;
+    let AddressUse {
+        allocated,
+        held,
+        nat,
+        load_balancer_rules,
+        firewall_rules,
+        port_forwards,
+        has_rules,
+    } = found;
     if allocated.as_ref() != Some(&check.allocated) || !held {
         return Some(format!("{} is not the allocation that was recorded", check.address));
     }
@@ -194,6 +202,9 @@ fn still_used(check: &CheckAddressUnused, found: &AddressUse) -> Option<String> 
     }
     if let Some(rule) = firewall_rules.first() {
         return Some(format!("firewall rule {rule} is on it"));
+    }
+    if let Some(rule) = port_forwards.first() {
+        return Some(format!("port forwarding rule {rule} is on it"));
     }
     let says_so = *has_rules == Some(true);
     says_so.then(|| "CloudStack says that rules are on it that we can't see".to_owned())
