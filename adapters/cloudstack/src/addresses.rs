@@ -6,12 +6,12 @@ use std::time::Duration;
 use ccm_core::exec::error::{CallError, Effect, Fault};
 use ccm_core::exec::output::{AddressUse, Output};
 use ccm_core::ids::PublicIpId;
-use ccm_core::observe::{AddressState, PublicIpAddress, RuleState};
+use ccm_core::observe::{AddressState, Listing, PublicIpAddress, RuleState};
 use ccm_core::plan::action::{CheckAddressUnused, ResolvedAddress};
 
 use crate::client::Client;
 use crate::decode::address::address;
-use crate::decode::rule::{firewall_rule, load_balancer_rule};
+use crate::decode::rule::{firewall_rule, load_balancer_rule, port_forward};
 use crate::decode::sorted;
 use crate::error::{Command, call_error, decode_error, is_unknown_id};
 use crate::wire::{Runtime, Transport, later};
@@ -19,6 +19,7 @@ use crate::wire::{Runtime, Transport, later};
 const ADDRESSES: Command = Command::read("listPublicIpAddresses");
 const RULES: Command = Command::read("listLoadBalancerRules");
 const FIREWALL: Command = Command::read("listFirewallRules");
+const FORWARDS: Command = Command::read("listPortForwardingRules");
 
 /// How often a new address is looked for after its job.
 const REREADS: u32 = 3;
@@ -90,8 +91,11 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         let Some(address) = self.address_by_id(id).await? else {
             return Ok(Output::AddressUse(AddressUse::default()));
         };
-        let (rules, firewall_rules) =
-            tokio::try_join!(self.rules_on(id), self.firewall_rules_on(id))?;
+        let (rules, firewall_rules, port_forwards) = tokio::try_join!(
+            self.rules_on(id),
+            self.firewall_rules_on(id),
+            self.port_forwards_on(id),
+        )?;
         Ok(Output::AddressUse(AddressUse {
             allocated: address.allocated,
             held: match address.state {
@@ -101,6 +105,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
             nat: address.source_nat || address.static_nat.is_some(),
             load_balancer_rules: rules,
             firewall_rules,
+            port_forwards,
             has_rules: address.has_rules,
         }))
     }
@@ -127,5 +132,22 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         let rules = rules.map_err(|error| decode_error(FIREWALL, &error))?;
         let alive = rules.into_iter().filter(|rule| rule.state != RuleState::Deleting);
         Ok(alive.map(|rule| rule.id.to_string()).collect())
+    }
+
+    /// A role may lack the command: then nobody knows, which counts as none. So does a 431: the
+    /// address is not Allocated, as for firewall rules.
+    async fn port_forwards_on(&self, id: &PublicIpId) -> Result<Vec<String>, CallError> {
+        let filter = vec![("ipaddressid", id.to_string())];
+        let found = self.listed_if_allowed(FORWARDS, None, filter, "portforwardingrule").await;
+        let entries = match found {
+            Ok(Listing::Listed(entries)) => entries,
+            Ok(Listing::Denied) => return Ok(Vec::new()),
+            Err(error) if error.code == Some(431) => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let rules = sorted(&entries, port_forward, |rule| &rule.id);
+        let rules = rules.map_err(|error| decode_error(FORWARDS, &error))?;
+        let alive = rules.into_iter().filter(|rule| rule.state != RuleState::Deleting);
+        Ok(alive.map(|rule| rule.id).collect())
     }
 }

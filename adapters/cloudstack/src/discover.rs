@@ -124,6 +124,9 @@ fn cost_of(command: &str) -> &'static str {
         "listVPCs" => "whether a VPC has a Firewall service is found out by trying",
         "listNetworkACLLists" => "ACL lists are known by what networks say of them",
         "listNetworkACLs" => "ports of VPC tiers are not opened",
+        "listPortForwardingRules" => {
+            "port forwards on an address show only as rules of an unknown kind before its release"
+        }
         _ => "unknown",
     }
 }

@@ -67,7 +67,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         ) = tokio::try_join!(
             self.listed(MACHINES, project, machine_details(), "virtualmachine"),
             self.observe_networks(project),
-            self.listed_if_allowed(VPCS, project, "vpc"),
+            self.listed_if_allowed(VPCS, project, Vec::new(), "vpc"),
             self.observe_jobs_then_addresses(scope),
             self.listed(RULES, project, Vec::new(), "loadbalancerrule"),
             self.listed(FIREWALL, project, Vec::new(), "firewallrule"),
@@ -154,16 +154,17 @@ impl<T: Transport, R: Runtime> Client<T, R> {
     }
 
     /// A list that the role may lack.
-    async fn listed_if_allowed(
+    pub(crate) async fn listed_if_allowed(
         &self,
         command: Command,
         project: Option<&ProjectId>,
+        filter: Params,
         array: &'static str,
     ) -> Result<Listing<Vec<Value>>, CallError> {
         if self.is_denied(command.name) {
             return Ok(Listing::Denied);
         }
-        let params = self.scoped(project, Vec::new());
+        let params = self.scoped(project, filter);
         match self.list(command, &params, array).await {
             Ok(entries) => {
                 self.note_allowed(command.name);
@@ -189,7 +190,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
             return Ok((networks, nothing));
         }
         let (lists, items) = tokio::try_join!(
-            self.listed_if_allowed(ACL_LISTS, project, "networkacllist"),
+            self.listed_if_allowed(ACL_LISTS, project, Vec::new(), "networkacllist"),
             self.observe_acl_items(project, &networks),
         )?;
         let lists = match lists {
@@ -208,21 +209,22 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         project: Option<&ProjectId>,
         networks: &[Network],
     ) -> Result<Listing<Vec<NetworkAclItem>>, CallError> {
-        let entries = match self.listed_if_allowed(ACL_ITEMS, project, "networkacl").await {
-            Ok(Listing::Listed(entries)) => entries,
-            Ok(Listing::Denied) => return Ok(Listing::Denied),
-            Err(error) if error.code == Some(530) => {
-                debug!(%error, "reading ACL items list by list");
-                let used: BTreeSet<&NetworkAclListId> =
-                    networks.iter().filter_map(|network| network.acl_list.as_ref()).collect();
-                let by_list = try_join_all(used.into_iter().map(|list| {
-                    let filter = vec![("aclid", list.to_string())];
-                    self.listed(ACL_ITEMS, project, filter, "networkacl")
-                }));
-                by_list.await?.into_iter().flatten().collect()
-            }
-            Err(error) => return Err(error),
-        };
+        let entries =
+            match self.listed_if_allowed(ACL_ITEMS, project, Vec::new(), "networkacl").await {
+                Ok(Listing::Listed(entries)) => entries,
+                Ok(Listing::Denied) => return Ok(Listing::Denied),
+                Err(error) if error.code == Some(530) => {
+                    debug!(%error, "reading ACL items list by list");
+                    let used: BTreeSet<&NetworkAclListId> =
+                        networks.iter().filter_map(|network| network.acl_list.as_ref()).collect();
+                    let by_list = try_join_all(used.into_iter().map(|list| {
+                        let filter = vec![("aclid", list.to_string())];
+                        self.listed(ACL_ITEMS, project, filter, "networkacl")
+                    }));
+                    by_list.await?.into_iter().flatten().collect()
+                }
+                Err(error) => return Err(error),
+            };
         let items = decoded(ACL_ITEMS, sorted(&entries, acl_item, |item| &item.id))?;
         Ok(Listing::Listed(items))
     }

@@ -116,6 +116,7 @@ impl<'p> Execution<'p> {
             return;
         };
         lanes.leave(&call);
+        self.note_forwards(&call, &result);
         let result = result.map_err(StepError::from).and_then(|output| accept(&call, output));
         match result {
             Ok(output) => _ = self.outputs.insert(step.clone(), output),
@@ -148,6 +149,17 @@ impl<'p> Execution<'p> {
         untouched
             && step.after.iter().all(|id| self.outputs.contains_key(id))
             && resolve(&step.action, &self.outputs).is_none_or(|call| lanes.clone().enter(&call))
+    }
+
+    /// Port forwards show only in the fresh read before a release.
+    fn note_forwards(&mut self, call: &Call, result: &Result<Output, CallError>) {
+        if let Call::CheckAddressUnused(check) = call
+            && let Ok(Output::AddressUse(found)) = result
+            && let Some(rule) = found.port_forwards.first()
+        {
+            let by = format!("port forwarding rule {rule} is on it, which is not ours");
+            self.lessons.held_addresses.insert(check.address.clone(), by);
+        }
     }
 
     fn learn(&mut self, call: &Call, error: &StepError) {
@@ -202,7 +214,15 @@ fn accept(call: &Call, output: Output) -> Result<Output, StepError> {
 
 /// What speaks against the release of an address, read afresh.
 fn still_used(check: &CheckAddressUnused, found: &AddressUse) -> Option<String> {
-    let AddressUse { allocated, held, nat, load_balancer_rules, firewall_rules, has_rules } = found;
+    let AddressUse {
+        allocated,
+        held,
+        nat,
+        load_balancer_rules,
+        firewall_rules,
+        port_forwards,
+        has_rules,
+    } = found;
     if allocated.as_ref() != Some(&check.allocated) || !held {
         return Some(format!("{} is not the allocation that was recorded", check.address));
     }
@@ -214,6 +234,9 @@ fn still_used(check: &CheckAddressUnused, found: &AddressUse) -> Option<String> 
     }
     if let Some(rule) = firewall_rules.first() {
         return Some(format!("firewall rule {rule} is on it"));
+    }
+    if let Some(rule) = port_forwards.first() {
+        return Some(format!("port forwarding rule {rule} is on it"));
     }
     let says_so = *has_rules == Some(true);
     says_so.then(|| "CloudStack says that rules are on it that we can't see".to_owned())

@@ -33,7 +33,7 @@ impl Output {
 }
 
 /// What is on an address (listPublicIpAddresses by id, listLoadBalancerRules by `publicipid`,
-/// listFirewallRules by `ipaddressid`, all read afresh).
+/// listFirewallRules and listPortForwardingRules by `ipaddressid`, all read afresh).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressUse {
     /// `allocated` as listed; `None` if the address is not (or no longer) in our scope.
@@ -46,6 +46,8 @@ pub struct AddressUse {
     pub load_balancer_rules: Vec<String>,
     /// Ids of firewall rules, in any state but Deleting.
     pub firewall_rules: Vec<String>,
+    /// Ids of port-forwarding rules, in any state but Deleting; none if the role may not list them.
+    pub port_forwards: Vec<String>,
     /// `hasrules`, where the server tells. It can be stale.
     pub has_rules: Option<bool>,
 }

@@ -1,5 +1,6 @@
 //! Cases 7 and 14: Services that go.
 
+use ccm_core::exec::error::Fault;
 use ccm_core::ids::ServiceKey;
 use ccm_core::plan::action::Call;
 use ccm_core::plan::report::Severity;
@@ -294,6 +295,37 @@ fn an_invalid_service_is_deleted_like_any_other() {
     lab.settle(&web);
     assert_eq!(lab.service(&web), None);
     assert_eq!(lab.objects().changes_since(&before), Vec::<String>::new());
+}
+
+/// 4.18 does not tell whether an address has rules: there only the list shows the forward.
+#[test]
+fn a_users_port_forward_keeps_the_address() {
+    for release in ["4.18.0.0", "4.22.0.0"] {
+        let mut lab = Setup::standard().release(release).start();
+        let web = lab.create("web", |_| ());
+        lab.settle(&web);
+        let forward = ccm_simulator::world::PortForward {
+            address: A.parse().unwrap(),
+            start_port: 2222,
+            end_port: None,
+            id: None,
+        };
+        let added = lab.simulator.with(|simulator| simulator.add_port_forward(&forward));
+        let id = added.expect("an address to forward from");
+        lab.delete(&web);
+        let (_, outcome) = lab.reconcile(&web);
+        assert_eq!(outcome.failed.len(), 1, "{outcome:#?}");
+        let why = outcome.failed.values().next().map(ToString::to_string).unwrap();
+        assert!(why.contains(&format!("port forwarding rule {id} is on it")), "{why}");
+        assert_eq!(outcome.worst_fault(), Some(Fault::Refused));
+        let (planned, outcome) = lab.reconcile(&web);
+        assert!(outcome.is_success(), "{outcome:#?}");
+        assert!(planned.report.notes.iter().any(|note| note.to_string().contains(&id)));
+        assert_eq!(lab.service(&web), None, "what stays is said, and the Service goes");
+        assert!(lab.objects().addresses().contains(&A.to_owned()));
+        assert!(lab.objects().rules().is_empty() && lab.objects().openings().is_empty());
+        assert_eq!(accepted(&lab, "disassociateIpAddress"), 0);
+    }
 }
 
 #[test]

@@ -1,9 +1,10 @@
-//! Load balancer rules (listLoadBalancerRules) and firewall rules (listFirewallRules).
+//! Load balancer rules (listLoadBalancerRules), firewall rules (listFirewallRules) and
+//! port-forwarding rules (listPortForwardingRules).
 
 use ccm_core::cidr::{Cidr, CidrSet, Sources};
 use ccm_core::ids::{FirewallRuleId, LoadBalancerRuleId, NetworkId, PublicIpId};
 use ccm_core::model::service::{Algorithm, RuleProtocol};
-use ccm_core::observe::{FirewallRule, LoadBalancerRule};
+use ccm_core::observe::{FirewallRule, LoadBalancerRule, RuleState};
 use serde_json::Value;
 
 use crate::decode::rule_state;
@@ -63,12 +64,34 @@ pub(crate) fn firewall_rule(value: &Value) -> Result<FirewallRule, DecodeError> 
     })
 }
 
+/// What a release needs to know of a port-forwarding rule: they are never ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PortForward {
+    pub(crate) id: String,
+    pub(crate) state: RuleState,
+}
+
+/// An entry of `portforwardingrule`.
+pub(crate) fn port_forward(value: &Value) -> Result<PortForward, DecodeError> {
+    let fields = Fields::of("port forwarding rule", value)?;
+    Ok(PortForward { id: fields.text("id")?.to_owned(), state: rule_state(&fields)? })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::decode::tests::recorded;
-    use ccm_core::observe::RuleState;
     use serde_json::json;
+
+    /// From the result of a createPortForwardingRule job (observed, 4.23).
+    const FORWARD: &str = r#"{"id":"0151144f-89d5-4d50-8188-822aacafa7e0","privateport":"22","privateendport":"22","protocol":"tcp","publicport":"2222","publicendport":"2222","virtualmachineid":"59a09997-6ce4-4bfd-a3ae-4426a822ac94","virtualmachinename":"node-1","virtualmachinedisplayname":"node-1","ipaddressid":"a4de4534-436b-4b12-89d5-8bbdb0b2b3ab","ipaddress":"203.0.113.18","state":"Active","cidrlist":"","tags":[],"vmguestip":"10.1.1.75","networkid":"3ce4aed7-6707-42be-8460-e56cbb34d031","networkname":"iso-net"}"#;
+
+    #[test]
+    fn a_port_forward_as_recorded() {
+        let id = "0151144f-89d5-4d50-8188-822aacafa7e0".to_owned();
+        let expected = PortForward { id, state: RuleState::Active };
+        assert_eq!(port_forward(&recorded(FORWARD)), Ok(expected));
+    }
 
     const RULE: &str = r#"{"id":"60ab8e3f-5327-4dfd-b9b4-3db56ba0cb0c","name":"web-tcp-80","description":"k8s demo/web","publicipid":"0b332beb-3d9a-4c8c-971b-57079ccdbdcd","publicip":"203.0.113.25","publicport":"80","privateport":"30080","algorithm":"roundrobin","networkid":"3ce4aed7-6707-42be-8460-e56cbb34d031","cidrlist":"","account":"ccm-user","state":"Active","zoneid":"bd6eb7e1","zonename":"sim-zone","protocol":"tcp","tags":[]}"#;
 
