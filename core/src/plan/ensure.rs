@@ -151,12 +151,17 @@ impl<'a> Decision<'a> {
     ) {
         let replaced = public_ip::replaced(draft.standing, &self.target);
         let mut left = published.clone();
+        let mut forgotten = BTreeSet::new();
         for holding in &replaced {
             let reason = Reason::AddressReplaced;
             left.extend(release::leave_address(draft, holding, published, &reason));
+            match release::hand_over_pending(draft.planner, draft.service, holding) {
+                Some(note) => draft.note(note),
+                None => _ = forgotten.insert(holding.id.clone()),
+            }
         }
-        if !replaced.is_empty() {
-            writes.forget(draft, address, rules, &left);
+        if !forgotten.is_empty() {
+            writes.forget(draft, address, rules, &forgotten, &left);
         }
     }
 

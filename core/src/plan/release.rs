@@ -213,6 +213,20 @@ fn kept(
     by.map(|by| Note::AddressInUse { address, by })
 }
 
+/// Why a Service must go on recording an address that it leaves: another one uses it and does not
+/// record yet that it is ours.
+pub(super) fn hand_over_pending(
+    planner: &Planner<'_>,
+    service: &Service,
+    holding: &Holding,
+) -> Option<Note> {
+    let other = other_user(planner, service, &holding.id).filter(|_| holding.ours)?;
+    let theirs = planner.standing(&other.key).and_then(|standing| standing.holding(&holding.id));
+    let (address, service) = (holding.id.clone(), other.key.clone());
+    let handed = theirs.is_some_and(|theirs| theirs.ours);
+    (!handed).then_some(Note::VerdictNotHandedOver { address, service })
+}
+
 /// A Service that goes on using the address, or that goes later than this one: whoever goes last
 /// releases.
 pub(super) fn other_user<'a>(

@@ -202,10 +202,12 @@ impl Steps<'_, '_> {
     fn open(&mut self, ready: &After, acl_after: &After) {
         let mut opened = ready.clone();
         if self.work.members.serves() {
-            let narrow = self.work.firewall.inside.iter();
-            let remade = self.work.firewall.close.iter().filter_map(|(_, again)| again.as_ref());
-            let late = narrow.chain(remade).filter(|_| !self.keeps_serving());
-            for cidrs in late.chain(&self.work.firewall.widen) {
+            let work = self.work;
+            let narrow = work.firewall.inside.iter();
+            let remade = work.firewall.close.iter().filter_map(|(_, again)| again.as_ref());
+            let keeps_serving = self.keeps_serving();
+            let late = narrow.chain(remade).filter(|_| !keeps_serving);
+            for cidrs in late.chain(&work.firewall.widen) {
                 opened.insert(self.create_opening(cidrs, ready, Reason::PortClosed));
             }
             self.create_acl_item(ready, acl_after);

@@ -70,21 +70,8 @@ fn may_finish(draft: &mut Draft<'_, '_>) -> bool {
     if matches!(draft.standing.intent, IntentState::Open(_) | IntentState::Unanswered(_)) {
         return false;
     }
-    let ours = draft.standing.addresses.iter().filter(|holding| holding.ours);
-    for holding in ours {
-        let Some(other) = release::other_user(draft.planner, draft.service, &holding.id) else {
-            continue;
-        };
-        let handed = draft
-            .planner
-            .standing(&other.key)
-            .and_then(|standing| standing.holding(&holding.id))
-            .is_some_and(|theirs| theirs.ours);
-        if !handed {
-            let note = Note::VerdictNotHandedOver {
-                address: holding.id.clone(),
-                service: other.key.clone(),
-            };
+    for holding in &draft.standing.addresses {
+        if let Some(note) = release::hand_over_pending(draft.planner, draft.service, holding) {
             draft.note(note);
             return false;
         }

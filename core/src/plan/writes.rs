@@ -107,16 +107,20 @@ impl Writes<'_> {
         }
     }
 
-    /// Plans the last write after an old address was left.
+    /// Plans the last write after old addresses were left.
     pub(super) fn forget(
         &self,
         draft: &mut Draft<'_, '_>,
         address: &Address,
         rules: &Rules,
+        forgotten: &BTreeSet<PublicIpId>,
         left: &After,
     ) {
         let mut record = self.record_after(draft, address, rules);
-        record.addresses.truncate(1);
+        record.addresses.retain(|entry| match &entry.address {
+            Ref::Existing(address) => !forgotten.contains(&address.id),
+            Ref::Pending(_) => true,
+        });
         record.openings = self.openings_of_works().collect();
         let patch =
             PlannedPatch { record: Edit::Set(record), ..service_patch::empty(draft.service) };
