@@ -169,6 +169,7 @@ impl Writes<'_> {
         let patch = PlannedPatch {
             finalizer: service_patch::finalizer(draft.service),
             intent: Edit::Set(intent.clone()),
+            record: self.record_of_associated(draft),
             ..service_patch::empty(draft.service)
         };
         after.extend(add(draft, "service/intent", patch, &after, Reason::IntentBeforeAddress));
@@ -289,16 +290,37 @@ impl Writes<'_> {
         }
     }
 
+    /// An earlier intent that was answered is the only witness of its address: the address is
+    /// recorded in the write that replaces the intent.
+    fn record_of_associated(&self, draft: &Draft<'_, '_>) -> Edit<PlannedRecord> {
+        let IntentState::Done(id) = &draft.standing.intent else { return Edit::Keep };
+        let recorded = draft.service.recorded.record.as_ref();
+        if recorded.is_some_and(|record| record.address(id).is_some()) {
+            return Edit::Keep;
+        }
+        let mut record = service_patch::record_of(self.replaced_addresses(draft));
+        for holding in &draft.standing.addresses {
+            record.openings.extend(existing_openings(draft, holding).into_iter().map(|(_, o)| o));
+        }
+        record.acl = self.acl_items(draft, |_| true);
+        record.firewall = recorded.and_then(|record| record.firewall);
+        Edit::Set(record)
+    }
+
+    fn replaced_addresses(&self, draft: &Draft<'_, '_>) -> Vec<AddressDraft<Ref<ResolvedAddress>>> {
+        let replaced = public_ip::replaced(draft.standing, self.target).into_iter();
+        let drafts = replaced.filter_map(|holding| {
+            let found = draft.planner.observed.addresses.get(&holding.id)?;
+            let address = Ref::Existing(public_ip::resolved(found));
+            Some(AddressDraft { address, ours: holding.ours })
+        });
+        drafts.collect()
+    }
+
     fn record_base(&self, draft: &Draft<'_, '_>, address: &Address) -> PlannedRecord {
         let ours = matches!(self.target, Target::Held { address: _, ours: true } | Target::New(_));
         let mut addresses = vec![AddressDraft { address: address.resolved.clone(), ours }];
-        for holding in public_ip::replaced(draft.standing, self.target) {
-            let Some(found) = draft.planner.observed.addresses.get(&holding.id) else {
-                continue;
-            };
-            let address = Ref::Existing(public_ip::resolved(found));
-            addresses.push(AddressDraft { address, ours: holding.ours });
-        }
+        addresses.extend(self.replaced_addresses(draft));
         let mut record = service_patch::record_of(addresses);
         let recorded = draft.service.recorded.record.as_ref().and_then(|record| record.firewall);
         let vpc = self.network.vpc.as_ref();

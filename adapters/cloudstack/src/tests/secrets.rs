@@ -1,13 +1,12 @@
 //! No secret gets out, whatever the server does.
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use ccm_core::ids::LoadBalancerRuleId;
 use ccm_core::observe::scope::Scope;
 use ccm_core::plan::action::{Call, DeleteLoadBalancerRule};
 use serde_json::json;
-use tracing::instrument::WithSubscriber;
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::support::{API_KEY, Reply, SECRET_KEY, body, client_with, of, ok};
@@ -36,6 +35,24 @@ impl<'a> MakeWriter<'a> for Log {
     fn make_writer(&'a self) -> Self {
         self.clone()
     }
+}
+
+/// The log of this process at its most talkative. One subscriber for all tests: with one for each,
+/// tests that run beside each other switch off each other's log lines.
+fn whole_log() -> Log {
+    static LOG: OnceLock<Log> = OnceLock::new();
+    let start = || {
+        let log = Log::default();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::TRACE)
+            .with_writer(log.clone())
+            .with_ansi(false)
+            .finish();
+        let only = tracing::subscriber::set_global_default(subscriber);
+        only.expect("no other test sets a subscriber");
+        log
+    };
+    LOG.get_or_init(start).clone()
 }
 
 /// Everything that the request held, as a hostile or helpful server would throw it back.
@@ -73,41 +90,33 @@ fn hostile(variant: usize) -> impl FnMut(&WireRequest) -> Reply + Send {
 
 #[tokio::test(start_paused = true)]
 async fn c088_no_error_and_no_log_line_holds_a_secret() {
+    let log = whole_log();
+    let mut told: Vec<String> = Vec::new();
+    let mut signatures: Vec<String> = Vec::new();
     for variant in 0..10 {
-        let log = Log::default();
-        let subscriber = tracing_subscriber::fmt()
-            .with_max_level(tracing::Level::TRACE)
-            .with_writer(log.clone())
-            .with_ansi(false)
-            .finish();
         let options = Options { post: PostPolicy::UnlessRefused, ..Options::default() };
         let (client, server) = client_with(options, hostile(variant));
         let rule = LoadBalancerRuleId::parse("r1").unwrap();
         let call = Call::DeleteLoadBalancerRule(DeleteLoadBalancerRule { rule });
         let scope = Scope::default();
-        let texts = async {
-            let observed = client.observe(&scope).await;
-            let called = client.call(&call).await;
-            format!(
-                "{observed:?} {called:?} {:?} {:?}",
-                observed.as_ref().err().map(ToString::to_string),
-                server.asked()
-            )
-        };
-        let texts = texts.with_subscriber(subscriber).await;
-        let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-        assert!(logged.contains("sending"), "nothing was logged");
-        let signatures: Vec<String> =
-            server.asked().iter().map(|(_, request)| of(request, "signature").to_owned()).collect();
-        for text in [&texts, &logged] {
-            let lower = text.to_lowercase();
-            assert!(!lower.contains(&API_KEY.to_lowercase()), "{variant}: {text}");
-            assert!(!lower.contains(&SECRET_KEY.to_lowercase()), "{variant}: {text}");
-            for signature in &signatures {
-                let encoded = crate::sign::encode_value(signature);
-                assert!(!text.contains(signature.as_str()), "{variant}: {text}");
-                assert!(!text.contains(&encoded), "{variant}: {text}");
-            }
+        let observed = client.observe(&scope).await;
+        let called = client.call(&call).await;
+        let shown = observed.as_ref().err().map(ToString::to_string);
+        told.push(format!("{observed:?} {called:?} {shown:?} {:?}", server.asked()));
+        signatures
+            .extend(server.asked().iter().map(|(_, request)| of(request, "signature").to_owned()));
+    }
+    let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(logged.contains("sending"), "nothing was logged");
+    told.push(logged);
+    for text in &told {
+        let lower = text.to_lowercase();
+        assert!(!lower.contains(&API_KEY.to_lowercase()), "{text}");
+        assert!(!lower.contains(&SECRET_KEY.to_lowercase()), "{text}");
+        for signature in &signatures {
+            let encoded = crate::sign::encode_value(signature);
+            assert!(!text.contains(signature.as_str()), "{text}");
+            assert!(!text.contains(&encoded), "{text}");
         }
     }
 }
