@@ -3,7 +3,8 @@
 //! address that it asks for from a Service that goes, so that whoever goes last releases it.
 //!
 //! 1. The Service records what it has, and all of it is there.
-//! 2. The members of a rule are known.
+//! 2. The members of a rule are known, and it has some: one that serves nobody is not opened by
+//!    giving it members while what it should let in is in doubt.
 //! 3. The digests of rules that change are dropped before the first change; they are written again
 //!    with the first plan that is not refused.
 
@@ -104,7 +105,7 @@ fn changes<'a>(draft: &Draft<'a, '_>) -> Vec<(&'a LoadBalancerRule, MemberChange
         let backends = draft.planner.machines.backends(&rule.network);
         let (service, standing) = (draft.service, draft.standing);
         let change = member::change(draft.planner, service, standing, rule, &backends).ok()?;
-        (!change.is_empty()).then_some((rule, change))
+        (change.has_some && !change.is_empty()).then_some((rule, change))
     });
     changes.collect()
 }

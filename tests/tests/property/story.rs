@@ -119,7 +119,9 @@ impl Story {
                 // What proves an address before its first rule is the record alone.
                 self.converge();
                 let key = Self::key(*number);
-                if self.lab.service(&key).is_none() {
+                if self.lab.service(&key).is_none() || self.lab.plan(&key).0.report.is_blocked() {
+                    // What a refused Service left open on a user's address is not what it asks
+                    // for: without its record nothing proves that it is ours.
                     return;
                 }
                 self.lab.edit(&key, |raw| {
