@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Span, Timestamp, ToSpan as _};
 
 use crate::ids::{PublicIpId, ServiceKey};
 use crate::model::mark::Mark;
+use crate::model::node::ProviderId;
 use crate::model::policy::{AdoptUnrecorded, Policy};
 use crate::model::record::{Intent, Verdict};
 use crate::model::service::{Lifecycle, Service};
@@ -335,7 +336,8 @@ impl Stock<'_> {
     }
 
     /// The one address that an associate call of which the server knows nothing any more can have
-    /// made: unused, unrecorded, allocated when it was out. A Service that goes takes no chances.
+    /// made: where the nodes are, unused, unrecorded, allocated when it was out. A Service that goes
+    /// takes no chances.
     fn only_candidate(&self, intent: &Intent) -> Option<&PublicIpId> {
         let evidence = self.policy.adopt_unrecorded_addresses == AdoptUnrecorded::Evidence;
         if !evidence || self.service.lifecycle != Lifecycle::Wanted {
@@ -344,10 +346,31 @@ impl Stock<'_> {
         let addresses = self.observed.addresses.values();
         let mut candidates = addresses.filter(|address| {
             let out = was_out(address, intent);
-            out && self.is_unused(address) && !self.is_anybodys(address)
+            let free = self.is_unused(address) && !self.is_anybodys(address);
+            out && free && self.is_where_nodes_are(address)
         });
         let first = candidates.next()?;
         candidates.next().is_none().then_some(&first.id)
+    }
+
+    /// Whether an address belongs to a network in which a Node has a NIC, or to the VPC of one: no
+    /// associate call of this cluster asks for another.
+    fn is_where_nodes_are(&self, address: &PublicIpAddress) -> bool {
+        let machines = self.observed.virtual_machines.values().filter(|machine| {
+            self.desired.nodes.values().any(|node| match &node.provider_id {
+                ProviderId::CloudStack(id) => *id == machine.id,
+                ProviderId::None => node.name.eq_ignore_ascii_case(&machine.name),
+                ProviderId::Foreign(_) => false,
+            })
+        });
+        let mut networks = machines.flat_map(|machine| &machine.nics).map(|nic| &nic.network);
+        networks.any(|id| match &address.vpc {
+            Some(vpc) => {
+                let network = self.observed.networks.get(id);
+                network.is_some_and(|network| network.vpc.as_ref() == Some(vpc))
+            }
+            None => address.network.as_ref() == Some(id),
+        })
     }
 
     fn is_unused(&self, address: &PublicIpAddress) -> bool {
@@ -362,8 +385,8 @@ impl Stock<'_> {
         self.desired.services.values().any(|service| {
             let record = service.recorded.record.as_ref();
             let records = record.is_some_and(|record| record.address(&address.id).is_some());
-            let asked = service.spec.as_ref().ok().and_then(|spec| spec.requested_address);
-            records || service.key != self.service.key && asked == Some(address.address)
+            let asked = service.requested_address == Some(address.address);
+            records || service.key != self.service.key && asked
         })
     }
 

@@ -279,6 +279,26 @@ fn c109_the_job_has_expired_from_memory() {
 }
 
 #[test]
+fn c109_an_address_taken_elsewhere_in_the_same_minute_is_not_adopted() {
+    let (mut lab, web) = unanswered(Trouble::RequestLost);
+    let elsewhere = "00000000-0000-4000-8000-0000000000a2";
+    let taken = lab.by_hand("associateIpAddress", &[("networkid", elsewhere)]);
+    let theirs = taken["id"].as_str().expect("an address").to_owned();
+    lab.runtime.pass(13 * 3600);
+    lab.restart();
+    let (planned, _) = lab.plan(&web);
+    assert_eq!(severity(&planned, "AssociateLost"), Severity::Warning);
+    lab.recover(&web);
+    lab.delete(&web);
+    lab.recover(&web);
+    assert_eq!(lab.service(&web), None);
+    let now = lab.now();
+    let params = [("id", theirs.as_str()), ("listall", "true")];
+    let found = lab.simulator.with(|s| s.call("prod", "listPublicIpAddresses", &params, now));
+    assert!(found.body.contains(&theirs), "{}", found.body);
+}
+
+#[test]
 fn c109_a_failed_associate_leaves_nothing() {
     let (mut lab, web) = unanswered(Trouble::RequestLost);
     lab.troubles.show(|state| {
