@@ -11,12 +11,16 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{Method as HttpMethod, StatusCode, Uri};
 use axum::response::Response as HttpResponse;
+use futures_util::future::ready;
+use futures_util::{TryStreamExt as _, stream};
 use jiff::Timestamp;
 use tokio::net::TcpListener;
 
-use crate::message::{Method, Request, Response};
+use crate::message::{Method, NoAnswer, Request, Response};
 use crate::simulator::Simulator;
 
+/// How long a request without an answer is kept open: longer than any client waits.
+const SILENCE: Duration = Duration::from_mins(10);
 /// Longest request line that CloudStack takes, in bytes.
 const LONGEST_URI: usize = 8192;
 
@@ -64,13 +68,26 @@ async fn answer<Clock: Fn() -> Timestamp + Send + Sync + 'static>(
     };
     let request = decode(method, uri.query().unwrap_or_default(), &body);
     let now = (front.clock)();
-    let response = {
+    let received = {
         // A panic of another request leaves the world as it was between two requests.
         let mut simulator = front.simulator.lock().unwrap_or_else(PoisonError::into_inner);
-        simulator.handle(&request, now)
+        simulator.receive(&request, now)
     };
     tokio::time::sleep(front.latency).await;
-    encode(response)
+    match received {
+        Ok(response) => encode(response),
+        Err(NoAnswer::Refused | NoAnswer::Closed) => closed(),
+        Err(NoAnswer::Silence) => {
+            tokio::time::sleep(SILENCE).await;
+            closed()
+        }
+    }
+}
+
+/// Ends the connection: a body that fails before its first byte takes the head with it.
+fn closed() -> HttpResponse {
+    let failure = stream::once(ready(Err::<Bytes, _>(io::ErrorKind::ConnectionAborted)));
+    HttpResponse::new(Body::from_stream(failure.map_err(io::Error::from)))
 }
 
 /// Parameters of the body first, so that those of the query string win.
