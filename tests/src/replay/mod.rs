@@ -160,6 +160,7 @@ impl<'a> Replayer<'a> {
             self.give_up(line, reason);
             return;
         }
+        self.choose_address(line);
         let mut best: Option<(Vec<Difference>, Run, Response)> = None;
         let mut moment = self.run.clone();
         loop {
@@ -178,6 +179,25 @@ impl<'a> Replayer<'a> {
         let (found, run, response) = best.expect("at least one moment");
         self.run = run;
         self.judge(line, found, &response);
+    }
+
+    /// Lets an associate draw the address that it drew in the recording, if this run knows it: the
+    /// order of the pool is the database's own. An associate that was refused after it drew one
+    /// shows which only in a later list.
+    fn choose_address(&mut self, line: usize) {
+        let exchange = self.exchange(line);
+        if exchange.command.as_deref() != Some("associateIpAddress") {
+            return;
+        }
+        let later = self.recording.exchanges.iter().skip(line);
+        let stuck = later.take(2).find_map(|later| {
+            let row = &later.answer()["publicipaddress"][0];
+            (row["state"] == "Allocating").then(|| &row["id"])
+        });
+        let drawn = exchange.answer().get("id").or(stuck).and_then(Value::as_str);
+        if let Some(ours) = drawn.and_then(|drawn| self.run.names.ours(drawn)) {
+            self.run.simulator.draw_next(ours);
+        }
     }
 
     /// Sends the requests of several lines at once. What succeeded came first, as far as the

@@ -98,6 +98,7 @@ fn empty(world: &World) -> Result<Cloud, WorldError> {
         tags: Table::new(),
         jobs: Jobs::new(world.jobs),
         router: Router::default(),
+        next_address: None,
         page_fault: None,
     })
 }
