@@ -9,6 +9,7 @@ use crate::object::date;
 use crate::resources::load_balancer_rule::{self, LoadBalancerRule};
 use crate::resources::network::Network;
 use crate::resources::virtual_machine::VirtualMachine;
+use crate::settings::SettingError;
 use crate::simulator::Simulator;
 use crate::table::Key;
 use crate::world::{
@@ -21,6 +22,9 @@ pub enum EditError {
     /// A name leads nowhere.
     #[error("the change can not be made")]
     World(#[from] WorldError),
+    /// A setting means nothing here.
+    #[error("the setting can not be changed")]
+    Setting(#[from] SettingError),
     /// The virtual machine is a member of a load-balancer rule, which CloudStack does not allow.
     #[error("virtual machine {vm:?} is a member of a load-balancer rule; remove it first")]
     IsMember {

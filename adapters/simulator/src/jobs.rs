@@ -19,6 +19,7 @@ use crate::resources::load_balancer_rule::{self, LoadBalancerRule};
 use crate::resources::member;
 use crate::resources::network_acl::AclItem;
 use crate::resources::public_ip::{self, PublicIp};
+use crate::resources::user::User;
 use crate::table::{Key, Row, Table};
 use crate::world::JobDurations;
 
@@ -35,6 +36,7 @@ pub(crate) struct Jobs {
 pub(crate) struct Job {
     pub(crate) id: String,
     pub(crate) account: Key<Account>,
+    pub(crate) user: Key<User>,
     pub(crate) command: &'static Command,
     pub(crate) created: Timestamp,
     pub(crate) instance: Option<Instance>,
@@ -79,6 +81,8 @@ pub(crate) enum JobKind {
     Firewall,
     Acl,
     Tags,
+    /// Everything that turns to no router.
+    Other,
 }
 
 /// What a job still has to do when its time is over.
@@ -185,6 +189,7 @@ impl Jobs {
             JobKind::Firewall => firewall,
             JobKind::Acl => acl,
             JobKind::Tags => tags,
+            JobKind::Other => &None,
         };
         own.unwrap_or(*default).max(SignedDuration::ZERO)
     }
@@ -211,6 +216,7 @@ impl Cloud {
         let key = self.jobs.table.insert(Job {
             id,
             account: call.caller,
+            user: call.user,
             command: call.command,
             created: now,
             instance,

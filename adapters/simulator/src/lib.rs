@@ -39,6 +39,7 @@
 //! # Ok::<(), ccm_simulator::WorldError>(())
 //! ```
 
+mod access;
 mod auth;
 mod cidrs;
 mod cloud;
@@ -51,12 +52,15 @@ mod jobs;
 mod lists;
 mod message;
 mod object;
+mod operator;
 mod params;
 mod resources;
+mod settings;
 mod simulator;
 mod table;
 #[cfg(test)]
 mod testing;
+mod throttle;
 mod traffic;
 mod versions;
 pub mod world;
@@ -64,6 +68,7 @@ mod xml;
 
 pub use crate::edits::EditError;
 pub use crate::message::{Method, Request, Response};
+pub use crate::settings::SettingError;
 pub use crate::simulator::{LoggedCall, Simulator};
 pub use crate::traffic::{Layer, Member, Protocol, Reach, TrafficQuery};
 pub use crate::versions::{NotAVersion, Version};

@@ -79,7 +79,7 @@ pub(crate) const LIST_PARAMS: &[Param] = &[
 /// listNetworks, newest first.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let params = &call.params;
-    let scope = Scope::of(cloud, call);
+    let scope = Scope::of_networks(cloud, call)?;
     let tags = TagFilter::read(params)?;
     let name = params.text("name").filter(|_| cloud.version.has(Feature::NetworkNameFilter));
     let services = params.list("supportedservices").unwrap_or_default();

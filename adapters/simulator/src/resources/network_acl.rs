@@ -121,7 +121,7 @@ pub(crate) const ID_PARAMS: &[Param] = &[must("id", Kind::Id(Entity::AclItem))];
 /// listNetworkACLLists, newest first; the default lists are everybody's.
 pub(crate) fn list_lists(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let params = &call.params;
-    let scope = Scope::of(cloud, call);
+    let scope = Scope::of(cloud, call)?;
     let of_network = params.key::<Network>("networkid").map(|key| list_of(cloud, key));
     let vpc = params.key::<Vpc>("vpcid");
     let rows: Vec<_> = cloud
@@ -153,7 +153,7 @@ pub(crate) fn list_lists(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> 
 /// among them.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let params = &call.params;
-    let scope = Scope::of(cloud, call);
+    let scope = Scope::of(cloud, call)?;
     let tags = TagFilter::read(params)?;
     let of_network = params.key::<Network>("networkid").map(|key| list_of(cloud, key));
     let rows: Vec<_> = cloud

@@ -9,9 +9,9 @@ use crate::error::ApiError;
 use crate::lists::{Scope, TagFilter, answer, contains, equal, keyword_matches};
 use crate::object::Object;
 use crate::params::Params;
-use crate::resources::account::Account;
 use crate::resources::network::Network;
 use crate::resources::tag::{ResourceType, full_tags, tags_of};
+use crate::resources::user::User;
 use crate::table::{Key, Row};
 use crate::versions::Feature;
 use crate::world::VmState;
@@ -24,8 +24,8 @@ pub(crate) struct VirtualMachine {
     pub(crate) name: String,
     pub(crate) display_name: String,
     pub(crate) owner: Owner,
-    /// The account whose user made it.
-    pub(crate) creator: Option<Key<Account>>,
+    /// The user who made it.
+    pub(crate) creator: Option<Key<User>>,
     pub(crate) state: VmState,
     pub(crate) created: String,
     /// In the order of their device ids.
@@ -114,7 +114,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         return Err(ApiError::invalid("Specify either id or ids but not both parameters"));
     }
     let details = Details::read(params)?;
-    let scope = Scope::of(cloud, call);
+    let scope = Scope::of(cloud, call)?;
     let tags = TagFilter::read(params)?;
     // An empty list of ids is no filter.
     let ids = params.keys("ids").filter(|_| params.text("ids") != Some(""));
@@ -233,15 +233,15 @@ impl Details {
 }
 
 pub(crate) fn json(cloud: &Cloud, row: &VirtualMachine, details: &Details) -> Value {
-    let creator = row.creator.and_then(|key| cloud.accounts.get(key));
+    let creator = row.creator.and_then(|key| cloud.users.get(key));
     let nics = shown_nics(cloud, row, details);
     let lowest = nics.first().map(|(_, nic)| nic.address.as_str());
     let mut object = Object::new()
         .with("id", row.id.as_str())
         .with("name", row.name.as_str())
         .with("displayname", row.display_name.as_str())
-        .maybe("userid", creator.map(|account| account.user.as_str()))
-        .maybe("username", creator.map(|account| account.name.as_str()))
+        .maybe("userid", creator.map(|user| user.id.as_str()))
+        .maybe("username", creator.map(|user| user.name.as_str()))
         .with("state", row.state.text())
         .with("created", row.created.as_str())
         .with("lastupdated", row.created.as_str())
