@@ -21,6 +21,7 @@ use crate::resources::network::Network;
 use crate::resources::network_acl::{AclItem, AclList};
 use crate::resources::port_forward::PortForward;
 use crate::resources::public_ip::PublicIp;
+use crate::resources::stickiness::Stickiness;
 use crate::resources::tag::Tag;
 use crate::resources::user::{RoleIds, User};
 use crate::resources::virtual_machine::VirtualMachine;
@@ -59,6 +60,7 @@ pub(crate) struct Cloud {
     pub(crate) rules: Table<LoadBalancerRule>,
     pub(crate) firewall_rules: Table<FirewallRule>,
     pub(crate) port_forwards: Table<PortForward>,
+    pub(crate) stickiness: Table<Stickiness>,
     /// The last number of the database table that the three kinds of rules share.
     pub(crate) last_rule: u64,
     pub(crate) acl_lists: Table<AclList>,
@@ -108,6 +110,7 @@ impl Cloud {
             Entity::Network => number(&self.networks, id),
             Entity::PortForward => number(&self.port_forwards, id),
             Entity::Project => number(&self.projects, id),
+            Entity::Stickiness => number(&self.stickiness, id),
             Entity::User => number(&self.users, id),
             Entity::VirtualMachine => number(&self.vms, id),
             Entity::Vpc => number(&self.vpcs, id),
@@ -144,6 +147,11 @@ impl Cloud {
             Role::DomainAdmin => self.is_below(domain, row.domain),
             Role::User | Role::ProjectKubernetesService => false,
         }
+    }
+
+    /// Whether an account is a root admin.
+    pub(crate) fn is_root(&self, caller: Key<Account>) -> bool {
+        self.accounts.get(caller).is_some_and(|row| row.role == Role::RootAdmin)
     }
 
     /// Whether lists may name a domain: one's own, and those that an admin administers.

@@ -12,9 +12,9 @@ use crate::params::Params;
 use crate::resources::account::Account;
 use crate::resources::user::User;
 use crate::resources::{
-    account, api, change_acl, create_rule, firewall_rule, job, load_balancer_rule as rule, member,
-    network, network_acl as acl, port_forward, public_ip, resource_limit, tag, user,
-    virtual_machine, vpc, zone,
+    account, api, change_acl, change_acl_list, create_rule, firewall_rule, job,
+    load_balancer_rule as rule, member, network, network_acl as acl, port_forward, public_ip,
+    resource_limit, stickiness, tag, user, virtual_machine, vm_life, vm_nics, vpc, zone,
 };
 use crate::table::Key;
 use crate::throttle;
@@ -125,6 +125,7 @@ pub(crate) enum Entity {
     Network,
     PortForward,
     Project,
+    Stickiness,
     User,
     VirtualMachine,
     Vpc,
@@ -280,6 +281,32 @@ const COMMANDS: &[Command] = &[
     read("listVPCs", Roles::User, vpc::LIST_PARAMS, vpc::list),
     read("listVirtualMachines", Roles::All, virtual_machine::LIST_PARAMS, virtual_machine::list),
 
+    run("deployVirtualMachine", Roles::User, vm_life::DEPLOY_PARAMS,
+        "user.vm.DeployVMCmd", JobKind::Vm, vm_life::accept_deploy, vm_life::start_deploy),
+    run("startVirtualMachine", Roles::User, vm_life::ID_PARAMS,
+        "user.vm.StartVMCmd", JobKind::Vm, vm_life::accept, vm_life::start),
+    run("stopVirtualMachine", Roles::User, vm_life::ID_PARAMS,
+        "user.vm.StopVMCmd", JobKind::Vm, vm_life::accept, vm_life::stop),
+    run("rebootVirtualMachine", Roles::User, vm_life::ID_PARAMS,
+        "user.vm.RebootVMCmd", JobKind::Vm, vm_life::accept, vm_life::reboot),
+    run("destroyVirtualMachine", Roles::User, vm_life::ID_PARAMS,
+        "user.vm.DestroyVMCmd", JobKind::Vm, vm_life::accept, vm_life::start_destroy),
+    change("recoverVirtualMachine", Roles::User, vm_life::ID_PARAMS, vm_life::recover),
+    change("updateVirtualMachine", Roles::User, vm_life::UPDATE_PARAMS, vm_life::update),
+    run("addNicToVirtualMachine", Roles::User, vm_nics::ADD_PARAMS,
+        "user.vm.AddNicToVMCmd", JobKind::Vm, vm_nics::accept_add, vm_nics::start_add),
+    run("removeNicFromVirtualMachine", Roles::User, vm_nics::NIC_PARAMS,
+        "user.vm.RemoveNicFromVMCmd", JobKind::Vm, Accepted::nothing, vm_nics::start_remove),
+    run("updateDefaultNicForVirtualMachine", Roles::User, vm_nics::NIC_PARAMS,
+        "user.vm.UpdateDefaultNicForVMCmd", JobKind::Vm,
+        Accepted::nothing, vm_nics::start_default),
+    run("addIpToNic", Roles::User, vm_nics::ADD_ADDRESS_PARAMS,
+        "user.vm.AddIpToVmNicCmd", JobKind::Vm,
+        vm_nics::accept_add_address, vm_nics::start_add_address),
+    run("removeIpFromNic", Roles::User, vm_nics::REMOVE_ADDRESS_PARAMS,
+        "user.vm.RemoveIpFromVmNicCmd", JobKind::Vm,
+        Accepted::nothing, vm_nics::start_remove_address),
+
     read("queryAsyncJobResult", Roles::All, job::QUERY_PARAMS, job::query),
     read("listAsyncJobs", Roles::User, NO_PARAMS, job::list),
 
@@ -327,6 +354,19 @@ const COMMANDS: &[Command] = &[
         "user.loadbalancer.RemoveFromLoadBalancerRuleCmd", JobKind::Remove,
         Accepted::nothing, member::start_remove),
 
+    read("listLBStickinessPolicies", Roles::User, stickiness::LIST_PARAMS, stickiness::list),
+    run("createLBStickinessPolicy", Roles::User, stickiness::CREATE_PARAMS,
+        "user.loadbalancer.CreateLBStickinessPolicyCmd", JobKind::UpdateRule,
+        stickiness::accept_create, stickiness::start_create).under("createLBStickinessPolicy"),
+    run("deleteLBStickinessPolicy", Roles::User, stickiness::DELETE_PARAMS,
+        "user.loadbalancer.DeleteLBStickinessPolicyCmd", JobKind::UpdateRule,
+        Accepted::nothing, stickiness::start_delete).under("deleteLBstickinessrruleresponse"),
+    read("listLBHealthCheckPolicies", Roles::User, stickiness::LIST_HEALTH_PARAMS,
+        stickiness::list_health),
+    run("createLBHealthCheckPolicy", Roles::User, stickiness::HEALTH_PARAMS,
+        "user.loadbalancer.CreateLBHealthCheckPolicyCmd", JobKind::UpdateRule,
+        stickiness::refuse_health, stickiness::start_create),
+
     read("listFirewallRules", Roles::All, firewall_rule::LIST_PARAMS, firewall_rule::list),
     run("createFirewallRule", Roles::All, firewall_rule::CREATE_PARAMS,
         "user.firewall.CreateFirewallRuleCmd", JobKind::Firewall,
@@ -351,6 +391,16 @@ const COMMANDS: &[Command] = &[
     run("deleteNetworkACL", Roles::All, acl::ID_PARAMS,
         "user.network.DeleteNetworkACLCmd", JobKind::Acl,
         change_acl::accept_existing, change_acl::start_delete),
+
+    run("createNetworkACLList", Roles::User, change_acl_list::CREATE_PARAMS,
+        "user.network.CreateNetworkACLListCmd", JobKind::Acl,
+        change_acl_list::accept_create, change_acl_list::start_create),
+    run("deleteNetworkACLList", Roles::User, change_acl_list::ID_PARAMS,
+        "user.network.DeleteNetworkACLListCmd", JobKind::Acl,
+        change_acl_list::accept_delete, change_acl_list::start_delete),
+    run("replaceNetworkACLList", Roles::User, change_acl_list::REPLACE_PARAMS,
+        "user.network.ReplaceNetworkACLListCmd", JobKind::Acl,
+        Accepted::nothing, change_acl_list::start_replace),
 
     read("listTags", Roles::User, tag::LIST_PARAMS, tag::list),
     run("createTags", Roles::User, tag::CREATE_PARAMS,

@@ -20,6 +20,8 @@ use crate::resources::member;
 use crate::resources::network_acl::AclItem;
 use crate::resources::public_ip::{self, PublicIp};
 use crate::resources::user::User;
+use crate::resources::virtual_machine::{Details, VirtualMachine};
+use crate::resources::vm_life::{self, Change};
 use crate::table::{Key, Row, Table};
 use crate::world::JobDurations;
 
@@ -81,6 +83,8 @@ pub(crate) enum JobKind {
     Firewall,
     Acl,
     Tags,
+    /// Virtual machines and their interfaces.
+    Vm,
     /// Everything that turns to no router.
     Other,
 }
@@ -113,6 +117,12 @@ pub(crate) enum Work {
         result: Value,
     },
     AclDeleted(Key<AclItem>),
+    VmChanged {
+        vm: Key<VirtualMachine>,
+        change: Change,
+        /// What the result shows of it.
+        details: Details,
+    },
 }
 
 impl Accepted {
@@ -130,8 +140,8 @@ impl Row for Job {
 }
 
 impl Jobs {
-    pub(crate) fn new(durations: JobDurations) -> Self {
-        Self { table: Table::new(), running: BTreeSet::new(), durations }
+    pub(crate) fn new(durations: &JobDurations) -> Self {
+        Self { table: Table::new(), running: BTreeSet::new(), durations: *durations }
     }
 
     pub(crate) fn find(&self, id: &str) -> Option<Key<Job>> {
@@ -177,6 +187,7 @@ impl Jobs {
             firewall,
             acl,
             tags,
+            vm,
         } = &self.durations;
         let own = match kind {
             JobKind::Associate => associate,
@@ -189,6 +200,7 @@ impl Jobs {
             JobKind::Firewall => firewall,
             JobKind::Acl => acl,
             JobKind::Tags => tags,
+            JobKind::Vm => vm,
             JobKind::Other => &None,
         };
         own.unwrap_or(*default).max(SignedDuration::ZERO)
@@ -234,13 +246,15 @@ impl Cloud {
             if end > until {
                 return;
             }
-            self.jobs.running.remove(&(end, number));
             self.now = self.now.max(end);
             let key = Key::of(number);
             let Some(Job { state: JobState::Running(work), .. }) = self.jobs.table.get(key) else {
+                self.jobs.running.remove(&(end, number));
                 continue;
             };
+            // Results show their object with the job still running.
             let outcome = work.clone().finish(self);
+            self.jobs.running.remove(&(end, number));
             if let Some(job) = self.jobs.table.get_mut(key) {
                 job.state = match outcome {
                     Ok(result) => JobState::Succeeded { at: end, result },
@@ -278,6 +292,9 @@ impl Work {
                 return firewall_rule::result(cloud, rule);
             }
             Self::FirewallDeleted(rule) => firewall_rule::finish_delete(cloud, rule),
+            Self::VmChanged { vm, change, details } => {
+                return vm_life::finish(cloud, vm, change, &details);
+            }
             Self::AclCreated(item) => return change_acl::finish_create(cloud, item),
             Self::AclUpdated { item, result } => {
                 change_acl::finish_update(cloud, item);

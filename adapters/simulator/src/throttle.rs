@@ -14,7 +14,6 @@ use crate::jobs::success;
 use crate::object::Object;
 use crate::resources::account::Account;
 use crate::table::Key;
-use crate::world::Role;
 
 /// The open windows.
 #[derive(Debug, Clone, Default)]
@@ -57,8 +56,7 @@ impl Throttle {
 /// # Errors
 /// 429 if that is one too many. Root admins are never counted.
 pub(crate) fn count(cloud: &mut Cloud, account: Key<Account>) -> Result<(), ApiError> {
-    let is_root = cloud.accounts.get(account).is_some_and(|row| row.role == Role::RootAdmin);
-    if !cloud.settings.throttling || is_root {
+    if !cloud.settings.throttling || cloud.is_root(account) {
         return Ok(());
     }
     let window = cloud.throttle.count(account, cloud.now, cloud.settings.throttling_interval);

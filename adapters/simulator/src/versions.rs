@@ -45,6 +45,7 @@ pub(crate) enum Feature {
     ApiKeyAccess,
     PostOnlyMode,
     KeyPairs,
+    GlobalAclLists,
 }
 
 /// The releases in which the differences began, and how it was before: the place to look when a test of one release fails
@@ -55,6 +56,7 @@ const SINCE: &[([u16; 3], Feature, &str)] = &[
     ([4, 17, 0], Feature::AclDefaultCoversIpv6, "an ACL item without cidrlist got 0.0.0.0/0 only"),
     ([4, 18, 0], Feature::RuleCidrList, "createLoadBalancerRule refused cidrlist"),
     ([4, 18, 0], Feature::DeniedIs432, "a command that a role denies got 401, as if the key were wrong"),
+    ([4, 19, 0], Feature::GlobalAclLists, "every ACL list belonged to a VPC"),
     ([4, 19, 0], Feature::HasRules, "public IP addresses did not tell whether they have rules"),
     ([4, 19, 0], Feature::ReleaseByAddress, "disassociateIpAddress knew ids only"),
     ([4, 19, 2], Feature::DomainPath, "rules and addresses had no domainpath"),

@@ -64,7 +64,7 @@ impl Row for LoadBalancerRule {
 
 impl LoadBalancerRule {
     /// How error texts show a rule.
-    fn text(&self, key: Key<Self>) -> String {
+    pub(crate) fn text(&self, key: Key<Self>) -> String {
         format!(
             r#"LoadBalancer {{"name":"{}","id":{},"purpose":"LoadBalancing","state":"{}","uuid":"{}"}}"#,
             self.name,

@@ -82,6 +82,9 @@ pub struct JobDurations {
     /// createTags and deleteTags.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub tags: Option<SignedDuration>,
+    /// The commands about virtual machines.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub vm: Option<SignedDuration>,
 }
 
 /// An isolated network, or a tier of a VPC.

@@ -100,6 +100,7 @@ pub(super) fn add_vm(
             owner,
             creator,
             state: vm.state,
+            updated: Some(created.clone()),
             created,
             nics,
             offering,

@@ -117,11 +117,12 @@ fn empty(world: &World) -> Result<Cloud, WorldError> {
         rules: Table::new(),
         firewall_rules: Table::new(),
         port_forwards: Table::new(),
+        stickiness: Table::new(),
         last_rule: 0,
         acl_lists: Table::new(),
         acl_items: Table::new(),
         tags: Table::new(),
-        jobs: Jobs::new(world.jobs),
+        jobs: Jobs::new(&world.jobs),
     })
 }
 
@@ -182,8 +183,9 @@ impl Builder {
             let list = self.cloud.acl_lists.insert(AclList {
                 id,
                 name: name.to_owned(),
-                description: description.to_owned(),
+                description: Some(description.to_owned()),
                 vpc: None,
+                is_global: false,
             });
             for (number, ingress) in [(1, true), (2, false)] {
                 let id = self.cloud.ids.next_id();
