@@ -77,6 +77,13 @@ pub(crate) struct Domain {
     pub(crate) path: String,
 }
 
+impl Domain {
+    /// Its number in the database: the root domain is the first.
+    pub(crate) fn number(&self) -> u64 {
+        if self.path.contains('/') { 2 } else { 1 }
+    }
+}
+
 /// Who owns an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Owner {

@@ -84,7 +84,8 @@ impl Directory {
 
     /// The world of a file as it begins. Its ids are the recording's own.
     fn start(&self, library: &Library, file: usize) -> Result<Run, ReplayError> {
-        let seeds = library.seeds(self, file, &self.facts.always());
+        let always = self.facts.always();
+        let seeds = library.seeds(self, file, &always);
         let world = seed::world(&self.facts, library, &seeds)?;
         let simulator = Simulator::new(&world).map_err(|error| {
             ReplayError(format!("the world of {}: {error}", self.recordings[file].name))
@@ -92,7 +93,7 @@ impl Directory {
         let [from, to] = [seed::PUBLIC_RANGE.0, seed::PUBLIC_RANGE.1]
             .map(|address| address.parse::<Ipv4Addr>().expect("an address"));
         let mut names = Names::drawn_from(Some((from, to)));
-        self.facts.ids.values().for_each(|id| names.fix(id));
+        always.iter().for_each(|id| names.fix(id));
         for seed in &seeds {
             names.fix_all(seed.object);
         }

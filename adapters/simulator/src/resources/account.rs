@@ -72,10 +72,10 @@ pub(crate) fn list_projects(cloud: &Cloud, call: &Call) -> Result<Value, ApiErro
                 && keyword_matches(call, &[&row.name, &row.display_text])
         })
         .collect();
-    answer(cloud, call, "project", rows, |(key, row)| project_json(cloud, key, row))
+    answer(cloud, call, "project", rows, |(_, row)| project_json(cloud, row))
 }
 
-fn project_json(cloud: &Cloud, key: Key<Project>, row: &Project) -> Value {
+fn project_json(cloud: &Cloud, row: &Project) -> Value {
     let owner = row.members.first().and_then(|owner| cloud.accounts.get(*owner));
     let owners: Vec<Value> = owner.iter().map(|account| json!({"account": account.name})).collect();
     Object::new()
@@ -85,7 +85,7 @@ fn project_json(cloud: &Cloud, key: Key<Project>, row: &Project) -> Value {
         .with("domainid", cloud.domain.id.as_str())
         .with("domain", cloud.domain.name.as_str())
         .with("owner", owners)
-        .with("projectaccountname", project_account(key, row))
+        .with("projectaccountname", project_account(cloud, row))
         .with("state", "Active")
         .with("tags", inline_tags(cloud, ResourceType::Project, &row.id))
         .with("created", row.created.as_str())
@@ -94,8 +94,8 @@ fn project_json(cloud: &Cloud, key: Key<Project>, row: &Project) -> Value {
 }
 
 /// The account that CloudStack makes for a project, seen in limit errors.
-fn project_account(key: Key<Project>, row: &Project) -> String {
-    format!("PrjAcct-{}-{}", row.name, key.number())
+fn project_account(cloud: &Cloud, row: &Project) -> String {
+    format!("PrjAcct-{}-{}", row.name, cloud.domain.number())
 }
 
 /// The name of an owner's account and how many public IP addresses it may hold.
@@ -107,7 +107,7 @@ pub(crate) fn public_ip_limit(cloud: &Cloud, owner: Owner) -> Option<(String, us
         }
         Owner::Project(key) => {
             let row = cloud.projects.get(key)?;
-            Some((project_account(key, row), row.public_ip_limit?))
+            Some((project_account(cloud, row), row.public_ip_limit?))
         }
     }
 }

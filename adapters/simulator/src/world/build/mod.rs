@@ -193,8 +193,10 @@ impl Builder {
                 description: description.to_owned(),
                 vpc: None,
             });
-            for (number, ingress) in [(1, true), (2, false)] {
-                let id = self.cloud.ids.next_id();
+            let fixed = world.default_acl_items.get(name).map(|ids| ids.each_ref().map(Some));
+            let [ingress, egress] = fixed.unwrap_or_default();
+            for (number, ingress, id) in [(1, true, ingress), (2, false, egress)] {
+                let id = self.id(id);
                 self.cloud.acl_items.insert(AclItem {
                     id,
                     list,
