@@ -9,6 +9,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
+use axum::http::uri::PathAndQuery;
 use axum::http::{Method as HttpMethod, StatusCode, Uri};
 use axum::response::Response as HttpResponse;
 use jiff::Timestamp;
@@ -50,27 +51,56 @@ async fn answer<Clock: Fn() -> Timestamp + Send + Sync + 'static>(
     uri: Uri,
     body: Bytes,
 ) -> HttpResponse {
-    if !matches!(uri.path(), "/client/api" | "/client/api/") {
-        return plain(StatusCode::NOT_FOUND);
-    }
-    if uri.path_and_query().is_some_and(|text| text.as_str().len() > LONGEST_URI) {
-        return plain(StatusCode::URI_TOO_LONG);
-    }
-    let method = match method {
-        HttpMethod::GET | HttpMethod::HEAD => Method::Get,
-        HttpMethod::POST => Method::Post,
-        HttpMethod::OPTIONS => return plain(StatusCode::OK),
-        _ => return plain(StatusCode::METHOD_NOT_ALLOWED),
-    };
-    let request = decode(method, uri.query().unwrap_or_default(), &body);
+    let target = uri.path_and_query().map_or(uri.path(), PathAndQuery::as_str);
     let now = (front.clock)();
     let response = {
         // A panic of another request leaves the world as it was between two requests.
         let mut simulator = front.simulator.lock().unwrap_or_else(PoisonError::into_inner);
-        simulator.handle(&request, now)
+        exchange(&mut simulator, method.as_str(), target, &body, now)
     };
     tokio::time::sleep(front.latency).await;
     encode(response)
+}
+
+/// Answers one HTTP request without a connection: `target` is path and query string, `form` the
+/// body.
+pub fn exchange(
+    simulator: &mut Simulator,
+    method: &str,
+    target: &str,
+    form: &[u8],
+    now: Timestamp,
+) -> Response {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    if !matches!(path, "/client/api" | "/client/api/") {
+        return bare(404);
+    }
+    if target.len() > LONGEST_URI {
+        return bare(414);
+    }
+    let request = match method {
+        "GET" | "HEAD" => decode(Method::Get, query, form),
+        "POST" => decode(Method::Post, query, form),
+        "OPTIONS" => return bare(200),
+        _ => return bare(405),
+    };
+    let mut response = simulator.handle(&request, now);
+    for (_, value) in &mut response.headers {
+        *value = one_line(value);
+    }
+    if method == "HEAD" {
+        response.body.clear();
+    }
+    response
+}
+
+/// Header values are one line of visible characters; error texts may hold anything.
+fn one_line(value: &str) -> String {
+    value.chars().map(|letter| if letter.is_ascii_graphic() { letter } else { ' ' }).collect()
+}
+
+fn bare(status: u16) -> Response {
+    Response { status, headers: Vec::new(), body: String::new() }
 }
 
 /// Parameters of the body first, so that those of the query string win.
@@ -102,20 +132,13 @@ fn encode(response: Response) -> HttpResponse {
     let Response { status, headers, body } = response;
     let mut builder = HttpResponse::builder().status(status);
     for (name, value) in headers {
-        // Header values are one line of visible characters; error texts may hold anything.
-        let line: String = value
-            .chars()
-            .map(|letter| if letter.is_ascii_graphic() { letter } else { ' ' })
-            .collect();
-        builder = builder.header(name, line);
+        builder = builder.header(name, value);
     }
-    builder.body(Body::from(body)).unwrap_or_else(|_| plain(StatusCode::INTERNAL_SERVER_ERROR))
-}
-
-fn plain(status: StatusCode) -> HttpResponse {
-    let mut response = HttpResponse::new(Body::empty());
-    *response.status_mut() = status;
-    response
+    builder.body(Body::from(body)).unwrap_or_else(|_| {
+        let mut failed = HttpResponse::new(Body::empty());
+        *failed.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        failed
+    })
 }
 
 #[cfg(test)]

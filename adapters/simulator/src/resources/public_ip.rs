@@ -308,7 +308,12 @@ fn has_source_nat(cloud: &Cloud, target: &Target) -> bool {
     let nowhere = target.network.is_none() && target.vpc.is_none();
     tier || nowhere
         || cloud.addresses.iter().any(|(_, row)| {
-            row.source_nat && row.network == target.network && row.vpc == target.vpc
+            let serves = match target.vpc {
+                // Rules bind the source-NAT address of a VPC to a tier.
+                Some(vpc) => row.vpc == Some(vpc),
+                None => row.network == target.network,
+            };
+            row.source_nat && serves
         })
 }
 

@@ -88,6 +88,9 @@ pub struct World {
     /// Ids of the two lists `default_allow` and `default_deny`, by name.
     #[serde(default)]
     pub default_acl_lists: BTreeMap<String, String>,
+    /// Ids of the two items of each of them, ingress first, by the name of the list.
+    #[serde(default)]
+    pub default_acl_items: BTreeMap<String, [String; 2]>,
     /// Sizes of virtual machines.
     #[serde(default)]
     pub service_offerings: Vec<ServiceOffering>,

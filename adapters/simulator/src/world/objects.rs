@@ -168,6 +168,9 @@ pub struct Vpc {
     /// What its offering serves.
     #[serde(default)]
     pub services: VpcServices,
+    /// Id of its offering.
+    #[serde(default)]
+    pub offering: Option<String>,
     /// Its ACL lists.
     #[serde(default)]
     pub acl_lists: Vec<AclList>,

@@ -35,7 +35,7 @@ use crate::throttle::Throttle;
 pub(crate) fn cloud(world: &World) -> Result<Cloud, WorldError> {
     let cloud = empty(world)?;
     let mut builder = Builder {
-        main_domain: Key::of(world.domain.number.unwrap_or(1)),
+        main_domain: Key::of(owners::domain_number(&Table::new(), &world.domain)),
         started: date(world.started),
         late_ids: IdSource::new(!world.seed),
         cloud,
@@ -87,7 +87,7 @@ fn empty(world: &World) -> Result<Cloud, WorldError> {
         public_ip_limit: world.domain.limits.public_ips,
     };
     let mut domains = Table::new();
-    domains.insert_numbered(world.domain.number, domain);
+    domains.insert_at(owners::domain_number(&domains, &world.domain), domain);
     let server_id = id(&None);
     let mut role_ids = IdSource::new(!world.seed.rotate_left(32));
     Ok(Cloud {
@@ -187,8 +187,10 @@ impl Builder {
                 vpc: None,
                 is_global: false,
             });
-            for (number, ingress) in [(1, true), (2, false)] {
-                let id = self.cloud.ids.next_id();
+            let fixed = world.default_acl_items.get(name).map(|ids| ids.each_ref().map(Some));
+            let [ingress, egress] = fixed.unwrap_or_default();
+            for (number, ingress, id) in [(1, true, ingress), (2, false, egress)] {
+                let id = self.id(id);
                 self.cloud.acl_items.insert(AclItem {
                     id,
                     list,

@@ -81,7 +81,7 @@ impl Builder {
                 "VPC offering with Firewall"
             }
         };
-        let offering_id = self.cloud.ids.next_id();
+        let offering_id = self.id(vpc.offering.as_ref());
         let key = self.cloud.vpcs.insert_numbered(
             vpc.number,
             Vpc {

@@ -6,7 +6,7 @@ use crate::object::date;
 use crate::resources::account::{Account, Project};
 use crate::resources::domain::Domain;
 use crate::resources::user::{self, User};
-use crate::table::Key;
+use crate::table::{Key, Table};
 use crate::world::{self, World, WorldError};
 
 impl Builder {
@@ -31,8 +31,9 @@ impl Builder {
     }
 
     pub(super) fn domain(&mut self, id: String, domain: &world::Domain) {
-        self.cloud.domains.insert_numbered(
-            domain.number,
+        let number = domain_number(&self.cloud.domains, domain);
+        self.cloud.domains.insert_at(
+            number,
             Domain {
                 id,
                 name: domain.name.clone(),
@@ -147,6 +148,14 @@ impl Builder {
             }),
         }
     }
+}
+
+/// The number of a domain in the database: what the file says, 1 for the root, or else the next
+/// one after the root's.
+pub(super) fn domain_number(domains: &Table<Domain>, domain: &world::Domain) -> u64 {
+    let is_root = !domain.path.contains('/');
+    let next = domains.iter().map(|(key, _)| key.number() + 1).fold(2, u64::max);
+    domain.number.unwrap_or(if is_root { 1 } else { next })
 }
 
 /// The pairs of an account's first user: that of its keys, if it has any, and the further ones.

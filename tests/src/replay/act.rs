@@ -1,0 +1,202 @@
+//! What was done out of band: actions of `setup.jsonl`, and objects that appear between two lines.
+
+use ccm_simulator::Response;
+use serde_json::{Map, Value};
+
+use super::Run;
+use super::compare::differences;
+use super::names::ids;
+use super::recording::Exchange;
+use super::seed;
+use super::send::{Keys, Outgoing, plain};
+use super::setup::Setup;
+
+/// Something that happened between two lines.
+pub(super) enum Act<'a> {
+    /// An action with its arguments.
+    Action(&'a str, &'a Value),
+    /// An object that was made between two lines.
+    Object(&'a Value),
+}
+
+/// An act that this run can not repeat.
+#[derive(Debug)]
+pub(super) struct NotReplayable {
+    pub(super) reason: String,
+    /// Ids that are missing because of it.
+    pub(super) ids: Vec<String>,
+}
+
+impl<'a> Act<'a> {
+    /// What an entry of `setup.jsonl` says that happened. Objects before the first line are part of
+    /// the world.
+    pub(super) fn of(setup: &'a Setup) -> Option<Self> {
+        if let Some(action) = &setup.action {
+            return Some(Self::Action(action, &setup.args));
+        }
+        let object = setup.object.as_ref()?;
+        (setup.before_line != Some(1)).then_some(Self::Object(object))
+    }
+
+    /// Does it.
+    pub(super) fn perform(&self, run: &mut Run) -> Result<(), NotReplayable> {
+        match self {
+            Self::Action(action, args) => act(run, action, args),
+            Self::Object(object) => appear(run, object),
+        }
+    }
+}
+
+fn act(run: &mut Run, action: &str, args: &Value) -> Result<(), NotReplayable> {
+    match action {
+        "request" => {
+            request(run, args)?;
+            Ok(())
+        }
+        "bulk" => {
+            for _ in 0..args["count"].as_u64().unwrap_or(1) {
+                request(run, args)?;
+            }
+            Ok(())
+        }
+        "delay" => {
+            let pause = args["ms"].as_i64().unwrap_or_default();
+            run.now += jiff::SignedDuration::from_millis(pause);
+            Ok(())
+        }
+        _ => Err(NotReplayable {
+            reason: format!("the simulator can not do the action {action:?}"),
+            ids: Vec::new(),
+        }),
+    }
+}
+
+/// Makes an object that appeared.
+fn appear(run: &mut Run, object: &Value) -> Result<(), NotReplayable> {
+    let id = object["id"].as_str().unwrap_or_default();
+    let missing = |reason: String| NotReplayable { reason, ids: vec![id.to_owned()] };
+    match object["kind"].as_str() {
+        Some("virtualmachine") => {
+            let vm = seed::virtual_machine(object).map_err(|error| missing(error.to_string()))?;
+            run.simulator.add_vm(&vm).map_err(|error| missing(error.to_string()))?;
+            run.names.fix_all(object);
+            Ok(())
+        }
+        Some("asyncjob") => {
+            let answer = request(run, object)?;
+            run.names.bind(id, answer["jobid"].as_str().unwrap_or_default());
+            Ok(())
+        }
+        _ if object["made_by"].get("line").is_some() => find(run, object),
+        _ if object["made_by"].get("command").is_some() => {
+            request(run, &object["made_by"])?;
+            assign_members(run, object)?;
+            find(run, object)
+        }
+        kind => Err(missing(format!("nothing tells how {kind:?} was made"))),
+    }
+}
+
+/// Gives a rule the members that it had.
+fn assign_members(run: &mut Run, rule: &Value) -> Result<(), NotReplayable> {
+    let members: Vec<String> = rule["members"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|member| plain(&member["virtualmachineid"]))
+        .collect();
+    if members.is_empty() {
+        return Ok(());
+    }
+    find_rule_without_state(run, rule);
+    let args = serde_json::json!({
+        "caller": rule["account"],
+        "command": "assignToLoadBalancerRule",
+        "params": {"id": rule["id"], "virtualmachineids": members.join(",")},
+    });
+    request(run, &args)?;
+    Ok(())
+}
+
+/// Commands that list the objects of a kind, and the parameter that finds one by its parent.
+const LISTS: &[(&str, &str, &str)] = &[
+    ("firewallrule", "listFirewallRules", "ipaddressid"),
+    ("loadbalancerrule", "listLoadBalancerRules", "publicipid"),
+    ("publicipaddress", "listPublicIpAddresses", "associatednetworkid"),
+];
+
+/// Finds the object of this run that is like one of the recording, and lets its id stand for it.
+fn find(run: &mut Run, object: &Value) -> Result<(), NotReplayable> {
+    let id = plain(&object["id"]);
+    let reason = format!("this run has no {}", plain(&object["kind"]));
+    bind_like(run, object, &[]).then_some(()).ok_or(NotReplayable { reason, ids: vec![id] })
+}
+
+fn find_rule_without_state(run: &mut Run, rule: &Value) {
+    bind_like(run, rule, &["state"]);
+}
+
+/// Whether a listed object of this run is like one of the recording, but for some fields.
+fn bind_like(run: &mut Run, object: &Value, but_for: &[&str]) -> bool {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    let Some((_, command, parent)) = LISTS.iter().find(|(known, ..)| *known == kind) else {
+        return false;
+    };
+    let caller = object.get("account").map_or("ccm-user".to_owned(), plain);
+    let mut params = Map::new();
+    params.insert((*parent).to_owned(), object[*parent].clone());
+    let answer = send(run, &caller, command, params);
+    let wanted = without(object, &[&["kind", "members", "made_by"], but_for].concat());
+    let rows = answer[kind].as_array().cloned().unwrap_or_default();
+    rows.iter().any(|row| {
+        let mut names = run.names.clone();
+        let like = differences(&mut names, &wanted, &without(row, but_for)).is_empty();
+        if like {
+            run.names = names;
+        }
+        like
+    })
+}
+
+fn without(object: &Value, keys: &[&str]) -> Value {
+    let fields = object.as_object().into_iter().flatten();
+    let kept = fields.filter(|(key, _)| !keys.contains(&key.as_str()));
+    kept.map(|(key, value)| (key.clone(), value.clone())).collect::<Map<_, _>>().into()
+}
+
+/// Runs an unrecorded call to the end of its job, and returns its first answer.
+fn request(run: &mut Run, args: &Value) -> Result<Value, NotReplayable> {
+    let command = plain(&args["command"]);
+    let params = args["params"].as_object().cloned().unwrap_or_default();
+    let text = Value::from(params.clone()).to_string();
+    let unknown: Vec<&str> = ids(&text).filter(|id| !run.names.knows(id)).collect();
+    if !unknown.is_empty() {
+        return Err(NotReplayable {
+            reason: format!("an unrecorded {command} needs an object of an unknown id"),
+            ids: Vec::new(),
+        });
+    }
+    let caller = args.get("caller").map_or_else(|| "ccm-user".to_owned(), plain);
+    run.pass_all_jobs();
+    let answer = send(run, &caller, &command, params);
+    run.pass_all_jobs();
+    Ok(answer)
+}
+
+/// Sends a request, and returns what the answer holds under its root key.
+fn send(run: &mut Run, caller: &str, command: &str, params: Map<String, Value>) -> Value {
+    let exchange = Exchange {
+        command: Some(command.to_owned()),
+        params: params.into_iter().collect(),
+        caller: caller.to_owned(),
+        method: "POST".to_owned(),
+        status: 200,
+        headers: std::collections::BTreeMap::new(),
+        body: Value::Null,
+        note: String::new(),
+    };
+    let outgoing = Outgoing::of(&exchange, &[], &run.names, &Keys::of(caller), run.now);
+    let Response { body, .. } = outgoing.send(&mut run.simulator, run.now);
+    let body: Value = serde_json::from_str(&body).unwrap_or_default();
+    body.as_object().and_then(|body| body.values().next()).cloned().unwrap_or_default()
+}

@@ -1,0 +1,135 @@
+//! Compares a recorded answer with a given one.
+
+use serde_json::Value;
+
+use super::names::Names;
+
+/// Lists whose order means nothing, because CloudStack keeps them in hash sets.
+const UNORDERED: &[&str] = &["service", "capability", "tags"];
+
+/// A list that the recorder cut ends in an entry that says so.
+const CUT_LIST: &str = "entries, cut by the recorder";
+
+/// A difference at one place of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Difference {
+    /// Path to the value, such as `listzonesresponse.zone[0].name`.
+    pub(super) place: String,
+    /// What the recording has.
+    pub(super) recorded: String,
+    /// What the simulator gave.
+    pub(super) given: String,
+}
+
+/// All differences; `names` learn what stands for what.
+pub(super) fn differences(names: &mut Names, recorded: &Value, given: &Value) -> Vec<Difference> {
+    let mut comparison = Comparison { names, found: Vec::new() };
+    comparison.values("", recorded, given);
+    comparison.found
+}
+
+struct Comparison<'a> {
+    names: &'a mut Names,
+    found: Vec<Difference>,
+}
+
+impl Comparison<'_> {
+    fn values(&mut self, place: &str, recorded: &Value, given: &Value) {
+        let agree = match (recorded, given) {
+            (Value::Object(there), Value::Object(here)) => {
+                for (key, recorded) in there {
+                    let place = join(place, key);
+                    match here.get(key) {
+                        Some(given) if UNORDERED.contains(&key.as_str()) => {
+                            self.values(&place, &sorted(recorded), &sorted(given));
+                        }
+                        Some(given) => self.values(&place, recorded, given),
+                        None => self.differ(&place, &recorded.to_string(), "nothing"),
+                    }
+                }
+                for (key, given) in here.iter().filter(|(key, _)| !there.contains_key(*key)) {
+                    self.differ(&join(place, key), "nothing", &given.to_string());
+                }
+                true
+            }
+            // A cut list is compared by the `count` beside it.
+            (Value::Array(there), Value::Array(_)) if is_cut(there) => true,
+            (Value::Array(there), Value::Array(here)) if there.len() == here.len() => {
+                for (at, (recorded, given)) in there.iter().zip(here).enumerate() {
+                    self.values(&format!("{place}[{at}]"), recorded, given);
+                }
+                true
+            }
+            (Value::String(there), Value::String(here)) => self.names.texts_agree(there, here),
+            (there, here) => there == here,
+        };
+        if !agree {
+            self.differ(place, &recorded.to_string(), &given.to_string());
+        }
+    }
+
+    fn differ(&mut self, place: &str, recorded: &str, given: &str) {
+        self.found.push(Difference {
+            place: place.to_owned(),
+            recorded: recorded.to_owned(),
+            given: given.to_owned(),
+        });
+    }
+}
+
+fn is_cut(list: &[Value]) -> bool {
+    let end = list.last().map(|entry| entry.get("name").unwrap_or(entry));
+    end.and_then(Value::as_str).is_some_and(|text| text.ends_with(CUT_LIST))
+}
+
+fn join(place: &str, key: &str) -> String {
+    if place.is_empty() { key.to_owned() } else { format!("{place}.{key}") }
+}
+
+/// A list in the order of its entries' names or keys.
+fn sorted(value: &Value) -> Value {
+    let Some(entries) = value.as_array() else {
+        return value.clone();
+    };
+    let mut entries = entries.clone();
+    let name = |entry: &Value| {
+        let name = entry.get("name").or_else(|| entry.get("key"));
+        name.map(ToString::to_string)
+    };
+    entries.sort_by_cached_key(name);
+    entries.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn places(recorded: &Value, given: &Value) -> Vec<String> {
+        let found = differences(&mut Names::default(), recorded, given);
+        found.into_iter().map(|difference| difference.place).collect()
+    }
+
+    #[test]
+    fn missing_added_and_other_values_are_found_with_their_place() {
+        let recorded = json!({"a": {"count": 1, "row": [{"id": 1, "name": "x"}]}});
+        let given = json!({"a": {"count": 1, "row": [{"id": "1", "more": true}]}});
+        assert_eq!(places(&recorded, &given), ["a.row[0].id", "a.row[0].name", "a.row[0].more"]);
+        assert_eq!(places(&recorded, &json!({"a": {"count": 1, "row": []}})), ["a.row"]);
+        assert_eq!(places(&recorded, &recorded), [""; 0]);
+    }
+
+    #[test]
+    fn order_counts_but_in_hash_sets() {
+        let [a, b] = [json!({"name": "a"}), json!({"name": "b"})];
+        assert_eq!(places(&json!({"service": [a, b]}), &json!({"service": [b, a]})), [""; 0]);
+        assert_eq!(places(&json!({"nic": [a, b]}), &json!({"nic": [b, a]})).len(), 2);
+    }
+
+    #[test]
+    fn a_cut_list_is_known_by_its_last_entry() {
+        let cut = json!([{"name": "a"}, {"name": "… 384 entries, cut by the recorder"}]);
+        assert_eq!(places(&cut, &json!([{"name": "z"}])), [""; 0]);
+    }
+}

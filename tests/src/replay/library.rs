@@ -1,0 +1,378 @@
+//! What the recordings tell about objects: every description of one in an answer or in
+//! `setup.jsonl`, and which objects existed when a file began.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::names::ids;
+use super::recording::{Directory, Exchange, Recording};
+use super::setup::Setup;
+
+/// A kind of object that a world holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    AclItem,
+    AclList,
+    Address,
+    FirewallRule,
+    Network,
+    Project,
+    Rule,
+    VirtualMachine,
+    Vpc,
+    Zone,
+}
+
+/// Keys of answers under which objects stand, alone or in a list.
+const KEYS: &[(&str, Kind)] = &[
+    ("firewallrule", Kind::FirewallRule),
+    ("ipaddress", Kind::Address),
+    ("loadbalancer", Kind::Rule),
+    ("loadbalancerrule", Kind::Rule),
+    ("loadbalancerruleinstance", Kind::VirtualMachine),
+    ("network", Kind::Network),
+    ("networkacl", Kind::AclItem),
+    ("networkacllist", Kind::AclList),
+    ("project", Kind::Project),
+    ("publicipaddress", Kind::Address),
+    ("virtualmachine", Kind::VirtualMachine),
+    ("vpc", Kind::Vpc),
+    ("zone", Kind::Zone),
+];
+
+/// Commands that make the object whose id they answer.
+const MAKERS: &[&str] = &["associate", "create", "deploy"];
+
+/// Commands that change nothing.
+const READERS: &[&str] = &["list", "query"];
+
+/// Where something was seen: number of the file, and line. What `setup.jsonl` tells comes before
+/// the line that it names.
+type Place = (usize, usize);
+
+/// A description of an object.
+#[derive(Debug, Clone)]
+struct Sighting {
+    place: Place,
+    kind: Kind,
+    object: Value,
+}
+
+/// All descriptions.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Library {
+    sightings: BTreeMap<String, Vec<Sighting>>,
+    /// The virtual machines behind a rule, as seen.
+    members: BTreeMap<String, Vec<(Place, Vec<String>)>>,
+    /// Ids in the order in which they were mentioned first.
+    order: BTreeMap<String, usize>,
+    /// Account names to the ids of their users.
+    users: BTreeMap<String, String>,
+}
+
+/// An object that existed when a file began.
+#[derive(Debug, Clone)]
+pub(super) struct Seed<'a> {
+    pub(super) kind: Kind,
+    /// As an answer shows it.
+    pub(super) object: &'a Value,
+    /// Of a rule: ids of its virtual machines.
+    pub(super) members: Vec<String>,
+    age: usize,
+}
+
+impl Library {
+    pub(super) fn of(directory: &Directory) -> Self {
+        let mut library = Self::default();
+        for (file, recording) in directory.recordings.iter().enumerate() {
+            for setup in directory.setup.iter().filter(|setup| setup.file == recording.name) {
+                library.read_setup(file, setup);
+            }
+            for (at, exchange) in recording.exchanges.iter().enumerate() {
+                library.read_exchange((file, at + 1), exchange);
+            }
+        }
+        for sightings in library.sightings.values_mut() {
+            sightings.sort_by_key(|sighting| sighting.place);
+        }
+        library
+    }
+
+    fn read_setup(&mut self, file: usize, setup: &Setup) {
+        let Some(object) = &setup.object else {
+            return;
+        };
+        let place = (file, setup.before_line.unwrap_or_default().saturating_sub(1));
+        let kind = object["kind"].as_str().and_then(kind_of);
+        if let (Some(kind), Some(id)) = (kind, object["id"].as_str()) {
+            self.add(place, kind, id, object);
+            if let Some(members) = object["members"].as_array() {
+                let id_of = |vm: &Value| vm["virtualmachineid"].as_str().map(str::to_owned);
+                let members = members.iter().filter_map(id_of).collect();
+                self.members.entry(id.to_owned()).or_default().push((place, members));
+            }
+        }
+    }
+
+    fn read_exchange(&mut self, place: Place, exchange: &Exchange) {
+        for id in mentioned(exchange) {
+            let age = self.order.len();
+            self.order.entry(id).or_insert(age);
+        }
+        self.read_value(place, &exchange.body);
+        let answer = exchange.answer();
+        if let (Some(account), Some(user)) = (answer["account"].as_str(), answer["userid"].as_str())
+        {
+            self.users.insert(account.to_owned(), user.to_owned());
+        }
+        if exchange.command.as_deref() == Some("listLoadBalancerRuleInstances")
+            && let Some(rule) = exchange.params.get("id").and_then(Value::as_str)
+            && let Some(vms) = exchange.answer()["loadbalancerruleinstance"].as_array()
+        {
+            let id_of = |vm: &Value| {
+                let vm = vm.get("loadbalancerruleinstance").unwrap_or(vm);
+                vm["id"].as_str().map(str::to_owned)
+            };
+            let members = vms.iter().filter_map(id_of).collect();
+            self.members.entry(rule.to_owned()).or_default().push((place, members));
+        }
+    }
+
+    fn read_value(&mut self, place: Place, value: &Value) {
+        match value {
+            Value::Object(fields) => {
+                for (key, value) in fields {
+                    if let Some(kind) = kind_of(key) {
+                        let rows =
+                            value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+                        for row in rows {
+                            if let Some(id) = row.get("id").and_then(Value::as_str) {
+                                self.add(place, kind, id, row);
+                            }
+                        }
+                    }
+                    self.read_value(place, value);
+                }
+            }
+            Value::Array(values) => {
+                for value in values {
+                    self.read_value(place, value);
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    fn add(&mut self, place: Place, kind: Kind, id: &str, object: &Value) {
+        if is_whole(kind, object) {
+            let sighting = Sighting { place, kind, object: object.clone() };
+            self.sightings.entry(id.to_owned()).or_default().push(sighting);
+        }
+    }
+
+    /// What existed when a file began, the oldest first: what it mentions and does not make, and
+    /// what `always` names.
+    pub(super) fn seeds(
+        &self,
+        directory: &Directory,
+        file: usize,
+        always: &BTreeSet<String>,
+    ) -> Vec<Seed<'_>> {
+        let recording = &directory.recordings[file];
+        let setup: Vec<&Setup> =
+            directory.setup.iter().filter(|setup| setup.file == recording.name).collect();
+        let made = made_in(recording, &setup);
+        let mut wanted = always.clone();
+        wanted.extend(self.source_nat_addresses(always));
+        wanted.extend(self.default_items());
+        for (at, exchange) in recording.exchanges.iter().enumerate() {
+            let existed = |id: &String| made.get(id).is_none_or(|line| at + 1 < *line);
+            wanted.extend(mentioned(exchange).into_iter().filter(existed));
+        }
+        wanted.extend(setup.iter().filter_map(|setup| {
+            let at_first = setup.before_line == Some(1);
+            setup.object.as_ref().filter(|_| at_first)?["id"].as_str().map(str::to_owned)
+        }));
+        let changed = changed_in(recording);
+        let mut seeds: Vec<Seed<'_>> = wanted
+            .iter()
+            .filter_map(|id| self.seed(file, id, changed.get(id).copied()))
+            .filter(|seed| !made_by_a_neighbour(recording, &made, seed))
+            .collect();
+        seeds.sort_by_key(|seed| seed.age);
+        seeds
+    }
+
+    /// Addresses that came with the networks and VPCs among some objects.
+    fn source_nat_addresses(&self, of: &BTreeSet<String>) -> impl Iterator<Item = String> {
+        let serves =
+            |object: &Value, key: &str| object[key].as_str().is_some_and(|id| of.contains(id));
+        self.sightings.iter().filter_map(move |(id, sightings)| {
+            let first = sightings.first()?;
+            let object = &first.object;
+            let is_one = first.kind == Kind::Address
+                && object["issourcenat"] == true
+                && (serves(object, "associatednetworkid") || serves(object, "vpcid"));
+            is_one.then(|| id.clone())
+        })
+    }
+
+    /// Items of lists that belong to no VPC: nobody makes them.
+    fn default_items(&self) -> impl Iterator<Item = String> {
+        self.sightings.iter().filter_map(|(id, sightings)| {
+            let first = sightings.first()?;
+            let list = first.object["aclid"].as_str().and_then(|list| self.sightings.get(list))?;
+            let is_one = first.kind == Kind::AclItem && list[0].object.get("vpcid").is_none();
+            is_one.then(|| id.clone())
+        })
+    }
+
+    /// The description of an object that is nearest to the beginning of a file: the first in it,
+    /// else the last in the files before, else the first in those after. A network is put back after
+    /// a file that changes it, so that its first description counts in the others.
+    fn seed(&self, file: usize, id: &str, changed: Option<usize>) -> Option<Seed<'_>> {
+        let sightings = self.sightings.get(id)?;
+        let own = sightings.iter().find(|sighting| sighting.place.0 == file);
+        let first = sightings.first()?;
+        let nearest = if first.kind == Kind::Network {
+            own.filter(|own| changed.is_none_or(|line| own.place.1 < line)).unwrap_or(first)
+        } else {
+            let before = || sightings.iter().rfind(|sighting| sighting.place.0 < file);
+            own.or_else(before).unwrap_or(first)
+        };
+        let members = self.members.get(id).and_then(|seen| {
+            let own = seen.iter().find(|(place, _)| place.0 == file);
+            own.or_else(|| seen.iter().rfind(|(place, _)| place.0 < file))
+        });
+        Some(Seed {
+            kind: nearest.kind,
+            object: &nearest.object,
+            members: members.map(|(_, members)| members.clone()).unwrap_or_default(),
+            age: self.order.get(id).copied().unwrap_or_default(),
+        })
+    }
+
+    /// The id of the user of an account, if an answer tells it.
+    pub(super) fn user_of(&self, account: &str) -> Option<&str> {
+        self.users.get(account).map(String::as_str)
+    }
+
+    /// The first description of any object of a kind.
+    pub(super) fn any(&self, kind: Kind) -> Option<&Value> {
+        let all = self.sightings.values().flatten();
+        let first = all.filter(|seen| seen.kind == kind).min_by_key(|seen| seen.place);
+        first.map(|sighting| &sighting.object)
+    }
+}
+
+fn kind_of(key: &str) -> Option<Kind> {
+    KEYS.iter().find(|(known, _)| *known == key).map(|(_, kind)| *kind)
+}
+
+/// Whether a description has all that a world needs. A list of virtual machines may leave out
+/// their details.
+fn is_whole(kind: Kind, object: &Value) -> bool {
+    match kind {
+        Kind::VirtualMachine => {
+            object.get("serviceofferingname").is_some() && object["nic"][0]["deviceid"] == "0"
+        }
+        Kind::Network => object.get("cidr").is_some(),
+        Kind::Address => object.get("allocated").is_some() || object["state"] == "Free",
+        Kind::AclItem
+        | Kind::AclList
+        | Kind::FirewallRule
+        | Kind::Project
+        | Kind::Rule
+        | Kind::Vpc
+        | Kind::Zone => true,
+    }
+}
+
+/// Every id in a request and its answer.
+fn mentioned(exchange: &Exchange) -> Vec<String> {
+    let mut found = Vec::new();
+    exchange.params.values().for_each(|value| collect_ids(value, &mut found));
+    collect_ids(&exchange.body, &mut found);
+    found
+}
+
+/// Every id in the texts of a value.
+fn collect_ids(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::String(text) => found.extend(ids(text).map(str::to_owned)),
+        Value::Array(values) => values.iter().for_each(|value| collect_ids(value, found)),
+        Value::Object(fields) => fields.values().for_each(|value| collect_ids(value, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Ids that a file makes, with the line of it.
+fn made_in(recording: &Recording, setup: &[&Setup]) -> BTreeMap<String, usize> {
+    let mut made = BTreeMap::new();
+    for (at, exchange) in recording.exchanges.iter().enumerate() {
+        let command = exchange.command.as_deref().unwrap_or_default();
+        if MAKERS.iter().any(|maker| command.starts_with(maker)) {
+            let answer = exchange.answer();
+            let nested = answer.as_object().into_iter().flat_map(|answer| answer.values());
+            for id in std::iter::once(answer).chain(nested).filter_map(|made| made.get("id")) {
+                made.entry(id.as_str().unwrap_or_default().to_owned()).or_insert(at + 1);
+            }
+        }
+    }
+    for setup in setup {
+        let id = setup.object.as_ref().and_then(|object| object["id"].as_str());
+        if let (Some(id), Some(line)) = (id, setup.before_line.filter(|line| *line > 1)) {
+            made.entry(id.to_owned()).or_insert(line);
+        }
+    }
+    made
+}
+
+/// Ids that a file's requests change or use in a change, with the line of the first.
+fn changed_in(recording: &Recording) -> BTreeMap<String, usize> {
+    let mut changed = BTreeMap::new();
+    for (at, exchange) in recording.exchanges.iter().enumerate() {
+        let command = exchange.command.as_deref().unwrap_or_default();
+        if READERS.iter().any(|reader| command.starts_with(reader)) {
+            continue;
+        }
+        let mut named = Vec::new();
+        exchange.params.values().for_each(|value| collect_ids(value, &mut named));
+        for id in named {
+            changed.entry(id).or_insert(at + 1);
+        }
+    }
+    changed
+}
+
+/// Whether a rule came with something that the file makes: with its address, or as the automatic
+/// firewall rule of a load-balancer rule.
+fn made_by_a_neighbour(
+    recording: &Recording,
+    made: &BTreeMap<String, usize>,
+    seed: &Seed<'_>,
+) -> bool {
+    let text = |key: &str| seed.object.get(key).map(super::send::plain).unwrap_or_default();
+    match seed.kind {
+        Kind::Rule => made.contains_key(&text("publicipid")),
+        Kind::FirewallRule => {
+            let opens = |exchange: &Exchange| {
+                let param = |name: &str| exchange.params.get(name).map(super::send::plain);
+                exchange.command.as_deref() == Some("createLoadBalancerRule")
+                    && param("publicipid").as_deref() == Some(&text("ipaddressid"))
+                    && param("publicport").as_deref() == Some(&text("startport"))
+                    && param("openfirewall").as_deref() != Some("false")
+            };
+            made.contains_key(&text("ipaddressid")) || recording.exchanges.iter().any(opens)
+        }
+        Kind::AclItem
+        | Kind::AclList
+        | Kind::Address
+        | Kind::Network
+        | Kind::Project
+        | Kind::VirtualMachine
+        | Kind::Vpc
+        | Kind::Zone => false,
+    }
+}

@@ -1,0 +1,303 @@
+//! Replays recorded exchanges of a real CloudStack against the simulator and compares the answers.
+//!
+//! ```text
+//! *.jsonl, setup.jsonl ─► library ─► seed ─► Simulator
+//!        │                                      ▲ │
+//!        └─► send (names of this run, signature)┘ └─► compare (names of the recording) ─► report
+//! ```
+//!
+//! Every file starts in a world of its own, made from what answers and `setup.jsonl` say that
+//! existed when it began, so that a deviation in one does not spread to the next. Every request is
+//! sent as its caller through the HTTP façade, with ids and drawn addresses replaced by those of
+//! this run. Answers must be equal: status, recorded headers, envelope, keys, types, order and
+//! values. Facts of a run compare by a one-to-one mapping or by form: ids (fixed ones of the world
+//! must be the same), public addresses of the world's range, database numbers in error texts, and
+//! times.
+//!
+//! The recording does not tell when a job ended, only that it had when an answer shows its effect.
+//! So any number of the jobs under way may end before a request: the first moment at which the
+//! answer is equal is taken.
+
+mod act;
+mod compare;
+mod library;
+mod names;
+mod recording;
+mod report;
+mod seed;
+mod send;
+mod setup;
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use ccm_simulator::{Response, Simulator};
+use jiff::Timestamp;
+use serde_json::Value;
+
+pub use self::recording::{Directory, Exchange, Recording, ReplayError};
+pub use self::report::{Deviating, Deviation, Report};
+
+use self::act::{Act, NotReplayable};
+use self::compare::{Difference, differences};
+use self::library::Library;
+use self::names::{Names, ids};
+use self::send::{Keys, Outgoing};
+use self::setup::Setup;
+
+/// A simulator with a clock, and the mapping between the recording's names and its own.
+#[derive(Debug, Clone)]
+struct Run {
+    simulator: Simulator,
+    now: Timestamp,
+    names: Names,
+}
+
+/// Replays one file.
+struct Replayer<'a> {
+    recording: &'a Recording,
+    setup: Vec<&'a Setup>,
+    run: Run,
+    /// Ids that this run does not have, with the reason.
+    missing: BTreeMap<String, String>,
+    report: Report,
+}
+
+impl Directory {
+    /// Replays the files that `chosen` takes by name, each in its own world.
+    ///
+    /// # Errors
+    /// If the world of a file can not be made.
+    pub fn replay(&self, chosen: impl Fn(&str) -> bool) -> Result<Vec<Report>, ReplayError> {
+        let library = Library::of(self);
+        let files = self.recordings.iter().enumerate();
+        files
+            .filter(|(_, recording)| chosen(&recording.name))
+            .map(|(file, recording)| {
+                let run = self.start(&library, file)?;
+                let setup =
+                    self.setup.iter().filter(|setup| setup.file == recording.name).collect();
+                Ok(Replayer::new(recording, setup, run).replay())
+            })
+            .collect()
+    }
+
+    /// The world of a file as it begins. Its ids are the recording's own.
+    fn start(&self, library: &Library, file: usize) -> Result<Run, ReplayError> {
+        let always = self.facts.always();
+        let seeds = library.seeds(self, file, &always);
+        let world = seed::world(&self.facts, library, &seeds)?;
+        let simulator = Simulator::new(&world).map_err(|error| {
+            ReplayError(format!("the world of {}: {error}", self.recordings[file].name))
+        })?;
+        let [from, to] = [seed::PUBLIC_RANGE.0, seed::PUBLIC_RANGE.1]
+            .map(|address| address.parse::<Ipv4Addr>().expect("an address"));
+        let mut names = Names::drawn_from(Some((from, to)));
+        always.iter().for_each(|id| names.fix(id));
+        for seed in &seeds {
+            names.fix_all(seed.object);
+        }
+        Ok(Run { simulator, now: world.started, names })
+    }
+}
+
+impl<'a> Replayer<'a> {
+    fn new(recording: &'a Recording, setup: Vec<&'a Setup>, run: Run) -> Self {
+        let report = Report {
+            name: recording.name.clone(),
+            exchanges: recording.exchanges.len(),
+            ..Report::default()
+        };
+        Self { recording, setup, run, missing: BTreeMap::new(), report }
+    }
+
+    fn replay(mut self) -> Report {
+        let last = self.recording.exchanges.len();
+        let mut line = 1;
+        while line <= last {
+            self.happen_before(line);
+            let until = self.sent_with(line);
+            if until > line {
+                self.parallel(line, until);
+            } else {
+                self.single(line);
+            }
+            line = until + 1;
+        }
+        self.report
+    }
+
+    /// Does what was done out of band before a line.
+    fn happen_before(&mut self, line: usize) {
+        let due: Vec<&Setup> =
+            self.setup.iter().copied().filter(|setup| setup.before_line == Some(line)).collect();
+        for setup in due {
+            let Some(act) = Act::of(setup) else {
+                continue;
+            };
+            if let Err(NotReplayable { reason, ids }) = act.perform(&mut self.run) {
+                for id in ids {
+                    self.missing.insert(id, reason.clone());
+                }
+            }
+        }
+    }
+
+    /// The last line that was sent at the same time as a line.
+    fn sent_with(&self, line: usize) -> usize {
+        let groups = self.setup.iter().filter(|setup| setup.parallel);
+        let group = groups.filter_map(|setup| setup.lines).find(|(from, _)| *from == line);
+        group.map_or(line, |(_, until)| until)
+    }
+
+    fn exchange(&self, line: usize) -> &'a Exchange {
+        &self.recording.exchanges[line - 1]
+    }
+
+    /// Sends one request at the first moment at which its answer is equal.
+    fn single(&mut self, line: usize) {
+        let exchange = self.exchange(line);
+        if let Some(reason) = self.obstacle(exchange) {
+            self.give_up(line, reason);
+            return;
+        }
+        let mut best: Option<(Vec<Difference>, Run, Response)> = None;
+        let mut moment = self.run.clone();
+        loop {
+            let mut run = moment.clone();
+            let response = self.outgoing(line, &run).send(&mut run.simulator, run.now);
+            let found = compared(&mut run.names, exchange, &response);
+            let better = best.as_ref().is_none_or(|(least, ..)| found.len() < least.len());
+            let equal = found.is_empty();
+            if better {
+                best = Some((found, run, response));
+            }
+            if equal || !moment.pass_one_job() {
+                break;
+            }
+        }
+        let (found, run, response) = best.expect("at least one moment");
+        self.run = run;
+        self.judge(line, found, &response);
+    }
+
+    /// Sends the requests of several lines at once. What succeeded came first, as far as the
+    /// answers tell.
+    fn parallel(&mut self, from: usize, until: usize) {
+        let mut order: Vec<usize> = (from..=until).collect();
+        order.sort_by_key(|line| self.exchange(*line).status);
+        let mut given: Vec<(usize, Response)> = Vec::new();
+        for line in order {
+            if let Some(reason) = self.obstacle(self.exchange(line)) {
+                self.give_up(line, reason);
+                continue;
+            }
+            let outgoing = self.outgoing(line, &self.run);
+            given.push((line, outgoing.send(&mut self.run.simulator, self.run.now)));
+        }
+        let lines: Vec<usize> = given.iter().map(|(line, _)| *line).collect();
+        for line in lines {
+            let exchange = self.exchange(line);
+            let same_request = |other: usize| {
+                let other = self.exchange(other);
+                other.command == exchange.command && other.params == exchange.params
+            };
+            let fits = |(other, response): &(usize, Response)| {
+                let mut names = self.run.names.clone();
+                same_request(*other) && compared(&mut names, exchange, response).is_empty()
+            };
+            let at = given.iter().position(fits).unwrap_or(0);
+            let (_, response) = given.remove(at);
+            let found = compared(&mut self.run.names, exchange, &response);
+            self.judge(line, found, &response);
+        }
+    }
+
+    fn outgoing(&self, line: usize, run: &Run) -> Outgoing {
+        let setup: Vec<&Setup> =
+            self.setup.iter().copied().filter(|setup| setup.concerns(line)).collect();
+        let exchange = self.exchange(line);
+        Outgoing::of(exchange, &setup, &run.names, &Keys::of(&exchange.caller), run.now)
+    }
+
+    /// Why a request can not be sent: it names something that this run does not have.
+    fn obstacle(&self, exchange: &Exchange) -> Option<String> {
+        exchange.params.values().find_map(|value| {
+            let text = send::plain(value);
+            ids(&text).find_map(|id| self.missing.get(id).cloned())
+        })
+    }
+
+    fn judge(&mut self, line: usize, found: Vec<Difference>, response: &Response) {
+        let exchange = self.exchange(line);
+        let command = exchange.command.as_deref().unwrap_or("no command");
+        if exchange.status != 401 && is_unknown_command(response) {
+            self.give_up(line, format!("the simulator does not have {command} for this caller"));
+            return;
+        }
+        if found.is_empty() {
+            self.report.equal += 1;
+            return;
+        }
+        self.report.deviating.push(Deviating {
+            line,
+            exchange: format!("{command} ({})", exchange.note),
+            differences: found.into_iter().map(Into::into).collect(),
+        });
+        self.lose(exchange, &format!("needs what line {line} made, which deviates"));
+    }
+
+    fn give_up(&mut self, line: usize, reason: String) {
+        self.lose(self.exchange(line), &reason);
+        self.report.not_replayable.insert(line, reason);
+    }
+
+    /// Notes what a request would have made: ids in its answer that stand for nothing here.
+    fn lose(&mut self, exchange: &Exchange, reason: &str) {
+        let text = exchange.body.to_string();
+        for id in ids(&text).filter(|id| !self.run.names.knows(id)) {
+            self.missing.entry(id.to_owned()).or_insert_with(|| reason.to_owned());
+        }
+    }
+}
+
+impl Run {
+    /// Moves the clock to the next end of a job; false if none is under way.
+    fn pass_one_job(&mut self) -> bool {
+        let Some(end) = self.simulator.next_event() else {
+            return false;
+        };
+        self.now = self.now.max(end);
+        self.simulator.advance(self.now);
+        true
+    }
+
+    /// Moves the clock to the end of the last job.
+    fn pass_all_jobs(&mut self) {
+        while self.pass_one_job() {}
+    }
+}
+
+/// Differences in status, recorded headers and body.
+fn compared(names: &mut Names, exchange: &Exchange, response: &Response) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let mut at = |place: &str, recorded: &Value, given: &Value| {
+        let place = || place.to_owned();
+        let differences = differences(names, recorded, given).into_iter();
+        found.extend(differences.map(|difference| Difference { place: place(), ..difference }));
+    };
+    at("status", &exchange.status.into(), &response.status.into());
+    for (name, recorded) in &exchange.headers {
+        let given = response.header(name).unwrap_or_default();
+        at(name, &recorded.as_str().into(), &given.into());
+    }
+    let given = serde_json::from_str(&response.body)
+        .unwrap_or_else(|_| Value::String(response.body.clone()));
+    found.extend(differences(names, &exchange.body, &given));
+    found
+}
+
+/// The answer to a command that does not exist, or whose caller does not.
+fn is_unknown_command(response: &Response) -> bool {
+    response.status == 401
+}

@@ -1,0 +1,447 @@
+//! The world in which a file begins, made from descriptions of its objects in answers.
+//!
+//! It is written as a world file has it (`deploy/world.schema.json`). Fields of an answer that the
+//! simulator has no meaning for are carried over by the tables below.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use ccm_simulator::World;
+use serde_json::{Map, Value, json};
+
+use super::library::{Kind, Library, Seed};
+use super::recording::{ReplayError, WorldFacts};
+use super::send::{Keys, plain};
+
+/// The release that was recorded.
+const RELEASE: &str = "4.23.0.0-SNAPSHOT";
+
+/// The public range that was recorded, both ends included.
+pub(super) const PUBLIC_RANGE: (&str, &str) = ("203.0.113.10", "203.0.113.120");
+
+/// Number of the first guest network in the database, after the four of the system.
+const FIRST_NETWORK: usize = 204;
+
+/// Number of the first virtual machine of a user, after the two of the system.
+const FIRST_MACHINE: usize = 3;
+
+/// The lists that every CloudStack has.
+const DEFAULT_LISTS: &[&str] = &["default_allow", "default_deny"];
+
+/// How long a job takes: so long that a poll at the same instant finds it running.
+const JOB: &str = "1s";
+
+/// The accounts of the recordings that are ordinary users, with the projects they work in, and the
+/// owner of the addresses of system virtual machines.
+const USERS: &[(&str, &[&str])] = &[("ccm-user", &["proj1"]), ("other-user", &[]), ("system", &[])];
+
+/// What an answer about a network tells beyond what the simulator knows.
+const NETWORK_FACTS: &[&str] = &[
+    "displaytext",
+    "networkdomain",
+    "networkofferingdisplaytext",
+    "receivedbytes",
+    "sentbytes",
+    "restartrequired",
+];
+
+/// The same for VPCs.
+const VPC_FACTS: &[&str] = &["displaytext", "networkdomain"];
+
+/// The same for interfaces.
+const NIC_FACTS: &[&str] = &["macaddress", "isolationuri", "broadcasturi"];
+
+/// The same for zones and projects.
+const ZONE_FACTS: &[&str] = &["zonetoken"];
+
+/// The same for projects: these, and all that ends in one of the others.
+const PROJECT_FACTS: &[&str] = &["displaytext", "vmrunning", "vmstopped"];
+const PROJECT_COUNTS: &[&str] = &["available", "limit", "total"];
+
+/// The same for virtual machines: what the hypervisor and the template say.
+const VM_FACTS: &[&str] = &[
+    "bootmode",
+    "boottype",
+    "cpuused",
+    "diskioread",
+    "diskiowrite",
+    "diskkbsread",
+    "diskkbswrite",
+    "guestosid",
+    "isomaxcount",
+    "memoryintfreekbs",
+    "memorykbs",
+    "memorytargetkbs",
+    "networkkbsread",
+    "networkkbswrite",
+    "osdisplayname",
+    "ostypeid",
+    "pooltype",
+    "readonlydetails",
+    "receivedbytes",
+    "sentbytes",
+    "templatedisplaytext",
+    "templateformat",
+    "templateid",
+    "templatename",
+    "templatetype",
+];
+
+/// The world that holds the seeds.
+///
+/// # Errors
+/// If a seed lacks what a world needs.
+pub(super) fn world(
+    facts: &WorldFacts,
+    library: &Library,
+    seeds: &[Seed<'_>],
+) -> Result<World, ReplayError> {
+    let text = json!({
+        "version": 1,
+        "release": RELEASE,
+        "seed": 1,
+        "started": "2026-12-01T19:37:21Z",
+        "zone": zone(facts, library),
+        "domain": domain(facts, library),
+        "public-range": {"from": PUBLIC_RANGE.0, "to": PUBLIC_RANGE.1},
+        "jobs": {"default": JOB},
+        "accounts": USERS.iter().map(|(name, projects)| account(facts, library, name, projects)).collect::<Vec<_>>(),
+        "projects": rows(seeds, Kind::Project, |seed| Some(project(seed.object))),
+        "default-acl-lists": {
+            "default_allow": facts.id("acl_default_allow"),
+            "default_deny": facts.id("acl_default_deny"),
+        },
+        "service-offerings": offerings(seeds),
+        "default-acl-items": default_items(seeds),
+        "networks": isolated_networks(facts, seeds),
+        "vpcs": rows(seeds, Kind::Vpc, |seed| Some(vpc(seeds, seed.object))),
+        "virtual-machines": machines(facts, seeds),
+        "addresses": rows(seeds, Kind::Address, |seed| Some(address(seed.object))),
+        "firewall-rules": rows(seeds, Kind::FirewallRule, |seed| firewall_rule(seeds, seed.object)),
+        "rules": rows(seeds, Kind::Rule, |seed| rule(seeds, seed)),
+    });
+    serde_json::from_value(text.clone())
+        .map_err(|error| ReplayError(format!("the seeded world: {error}: {text}")))
+}
+
+/// Builds the entries of one kind, the oldest first.
+fn rows(seeds: &[Seed<'_>], kind: Kind, build: impl Fn(&Seed<'_>) -> Option<Value>) -> Vec<Value> {
+    let mut found: Vec<&Seed<'_>> = seeds.iter().filter(|seed| seed.kind == kind).collect();
+    if kind == Kind::Network {
+        // They are listed the newest first.
+        found.reverse();
+    }
+    // Where an answer tells the age it is better than the order in which answers came.
+    found.sort_by_key(|seed| seed.object.get("created").map(plain));
+    found.into_iter().filter_map(build).collect()
+}
+
+fn zone(facts: &WorldFacts, library: &Library) -> Value {
+    let seen = library.any(Kind::Zone).unwrap_or(&Value::Null);
+    let address = library.any(Kind::Address).unwrap_or(&Value::Null);
+    clean(json!({
+        "name": seen["name"],
+        "id": facts.id("zoneid"),
+        "physical-network": facts.id("physicalnetworkid"),
+        "public-network": address["networkid"],
+        "extra": pick(seen, ZONE_FACTS),
+    }))
+}
+
+fn domain(facts: &WorldFacts, library: &Library) -> Value {
+    let owned = library.any(Kind::Address).unwrap_or(&Value::Null);
+    json!({"name": owned["domain"], "path": owned["domainpath"], "id": facts.id("domainid")})
+}
+
+fn account(facts: &WorldFacts, library: &Library, name: &str, projects: &[&str]) -> Value {
+    let Keys { api_key, secret_key } = Keys::of(name);
+    clean(json!({
+        "name": name,
+        "id": facts.id(&format!("account_{name}")),
+        "user": library.user_of(name),
+        "api-key": api_key,
+        "secret-key": secret_key,
+        "projects": projects,
+    }))
+}
+
+fn project(seen: &Value) -> Value {
+    let keys = seen.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
+    let counts = keys.filter(|key| PROJECT_COUNTS.iter().any(|end| key.ends_with(end)));
+    let facts: Vec<&str> = PROJECT_FACTS.iter().copied().chain(counts).collect();
+    json!({"name": seen["name"], "id": seen["id"], "extra": pick(seen, &facts)})
+}
+
+fn offerings(seeds: &[Seed<'_>]) -> Vec<Value> {
+    let mut found = BTreeMap::new();
+    for seed in seeds.iter().filter(|seed| seed.kind == Kind::VirtualMachine) {
+        let vm = seed.object;
+        found.entry(plain(&vm["serviceofferingname"])).or_insert_with(|| {
+            json!({
+                "name": vm["serviceofferingname"],
+                "id": vm["serviceofferingid"],
+                "cpus": vm["cpunumber"],
+                "speed": vm["cpuspeed"],
+                "memory": vm["memory"],
+            })
+        });
+    }
+    found.into_values().collect()
+}
+
+/// All networks but tiers, and the one of another account that no answer shows.
+fn isolated_networks(facts: &WorldFacts, seeds: &[Seed<'_>]) -> Vec<Value> {
+    let mut isolated = networks(seeds, &Value::Null);
+    let foreign = facts.id("net_other");
+    if foreign.is_some() && isolated.iter().all(|network| network["id"].as_str() != foreign) {
+        let row =
+            json!({"name": "other", "id": foreign, "owner": "other-user", "cidr": "10.1.1.0/24"});
+        isolated.push(clean(row));
+    }
+    isolated
+}
+
+/// The networks of a VPC; null means those of none.
+fn networks(seeds: &[Seed<'_>], vpc: &Value) -> Vec<Value> {
+    let of = |seed: &Seed<'_>| seed.object.get("vpcid").unwrap_or(&Value::Null) == vpc;
+    let mut all: Vec<&Value> =
+        seeds.iter().filter(|seed| seed.kind == Kind::Network).map(|seed| seed.object).collect();
+    all.reverse();
+    all.sort_by_key(|network| plain(&network["created"]));
+    rows(seeds, Kind::Network, |seed| {
+        let number = all.iter().position(|network| network["id"] == seed.object["id"]);
+        of(seed).then(|| network(seed.object, FIRST_NETWORK + number.unwrap_or_default()))
+    })
+}
+
+fn network(seen: &Value, number: usize) -> Value {
+    let is_tier = seen.get("vpcid").is_some();
+    let services = seen["service"]
+        .as_array()
+        .map(|services| services.iter().map(|service| service["name"].clone()).collect::<Vec<_>>());
+    clean(json!({
+        "name": seen["name"],
+        "id": seen["id"],
+        "number": number,
+        "owner": if is_tier { Value::Null } else { owner(seen) },
+        "cidr": seen["cidr"],
+        "state": seen["state"],
+        "acl": if is_tier { seen.get("aclname").cloned().unwrap_or("none".into()) } else { Value::Null },
+        "services": services,
+        "offering": {
+            "name": seen["networkofferingname"],
+            "id": seen["networkofferingid"],
+            "conserve-mode": seen["networkofferingconservemode"],
+        },
+        "tags": tags(seen),
+        "extra": pick(seen, NETWORK_FACTS),
+    }))
+}
+
+fn vpc(seeds: &[Seed<'_>], seen: &Value) -> Value {
+    let lists = rows(seeds, Kind::AclList, |seed| {
+        let list = seed.object;
+        (list.get("vpcid") == Some(&seen["id"])).then(|| {
+            clean(json!({
+                "name": list["name"],
+                "description": list["description"],
+                "id": list["id"],
+                "items": items(seeds, &list["id"]),
+            }))
+        })
+    });
+    clean(json!({
+        "name": seen["name"],
+        "id": seen["id"],
+        "owner": owner(seen),
+        "cidr": seen["cidr"],
+        "offering": seen["vpcofferingid"],
+        "acl-lists": lists,
+        "tiers": networks(seeds, &seen["id"]),
+        "tags": tags(seen),
+        "extra": pick(seen, VPC_FACTS),
+    }))
+}
+
+fn items(seeds: &[Seed<'_>], list: &Value) -> Vec<Value> {
+    rows(seeds, Kind::AclItem, |seed| {
+        let item = seed.object;
+        (item["aclid"] == *list).then(|| {
+            clean(json!({
+                "id": item["id"],
+                "number": item["number"],
+                "protocol": item["protocol"],
+                "start-port": port(&item["startport"]),
+                "end-port": port(&item["endport"]),
+                "cidrs": split(&item["cidrlist"], ','),
+                "traffic": item["traffictype"],
+                "action": item["action"],
+                "reason": item["reason"],
+            }))
+        })
+    })
+}
+
+/// The two items of each default list, ingress first.
+fn default_items(seeds: &[Seed<'_>]) -> Value {
+    let mut found: BTreeMap<String, BTreeMap<String, Value>> = BTreeMap::new();
+    for seed in seeds.iter().filter(|seed| seed.kind == Kind::AclItem) {
+        let [list, number] = [&seed.object["aclname"], &seed.object["number"]].map(plain);
+        if DEFAULT_LISTS.contains(&list.as_str()) {
+            found.entry(list).or_default().insert(number, seed.object["id"].clone());
+        }
+    }
+    let pairs = found.into_iter().map(|(list, ids)| (list, ids.into_values().collect::<Vec<_>>()));
+    let whole = pairs.filter(|(_, ids)| ids.len() == 2);
+    whole.map(|(list, ids)| (list, ids.into())).collect::<Map<_, _>>().into()
+}
+
+/// All machines, and the one of another account that no answer shows whole.
+fn machines(facts: &WorldFacts, seeds: &[Seed<'_>]) -> Vec<Value> {
+    let mut machines = rows(seeds, Kind::VirtualMachine, |seed| Some(vm(seed.object)));
+    let foreign = facts.id("vm_foreign");
+    if foreign.is_some() && machines.iter().all(|vm| vm["id"].as_str() != foreign) {
+        machines.push(clean(json!({
+            "name": "foreign",
+            "id": foreign,
+            "owner": "other-user",
+            "nics": [{"network": facts.id("net_other"), "address": "10.1.1.9"}],
+        })));
+    }
+    for (at, machine) in machines.iter_mut().enumerate() {
+        machine["number"] = (FIRST_MACHINE + at).into();
+    }
+    machines
+}
+
+fn vm(seen: &Value) -> Value {
+    clean(json!({
+        "name": seen["name"],
+        "display-name": seen["displayname"],
+        "id": seen["id"],
+        "owner": owner(seen),
+        "state": seen["state"],
+        "offering": seen["serviceofferingname"],
+        "nics": seen["nic"].as_array().into_iter().flatten().map(nic).collect::<Vec<_>>(),
+        "tags": tags(seen),
+        "extra": pick(seen, VM_FACTS),
+    }))
+}
+
+/// A virtual machine as a world file has it.
+///
+/// # Errors
+/// If the description lacks what a world needs.
+pub(super) fn virtual_machine(
+    seen: &Value,
+) -> Result<ccm_simulator::world::VirtualMachine, ReplayError> {
+    serde_json::from_value(vm(seen)).map_err(|error| ReplayError(error.to_string()))
+}
+
+fn nic(seen: &Value) -> Value {
+    let secondary = seen["secondaryip"].as_array().into_iter().flatten();
+    clean(json!({
+        "network": seen["networkid"],
+        "address": seen["ipaddress"],
+        "id": seen["id"],
+        "default": seen["isdefault"],
+        "secondary": secondary.map(|address| address["ipaddress"].clone()).collect::<Vec<_>>(),
+        "extra": pick(seen, NIC_FACTS),
+    }))
+}
+
+fn address(seen: &Value) -> Value {
+    let taken = seen["state"] != "Free";
+    let of_owner = |value: Value| if taken { value } else { Value::Null };
+    let from: Ipv4Addr = PUBLIC_RANGE.0.parse().expect("an address");
+    let at: Option<Ipv4Addr> = seen["ipaddress"].as_str().and_then(|text| text.parse().ok());
+    clean(json!({
+        "address": seen["ipaddress"],
+        "id": seen["id"],
+        // The database numbers the range from its beginning.
+        "number": at.and_then(|at| (u32::from(at) + 1).checked_sub(u32::from(from))),
+        "owner": of_owner(owner(seen)),
+        "network": of_owner(seen["associatednetworkid"].clone()),
+        "vpc": of_owner(seen["vpcname"].clone()),
+        "source-nat": seen["issourcenat"],
+        "tags": tags(seen),
+    }))
+}
+
+fn firewall_rule(all: &[Seed<'_>], seen: &Value) -> Option<Value> {
+    has_address(all, &seen["ipaddressid"]).then(|| {
+        clean(json!({
+            "id": seen["id"],
+            "address": seen["ipaddress"],
+            "protocol": seen["protocol"],
+            "start-port": port(&seen["startport"]),
+            "end-port": port(&seen["endport"]),
+            "cidrs": split(&seen["cidrlist"], ','),
+            "tags": tags(seen),
+        }))
+    })
+}
+
+fn rule(all: &[Seed<'_>], rule: &Seed<'_>) -> Option<Value> {
+    let seen = rule.object;
+    let members: &[String] = if seen["state"] == "Active" { &rule.members } else { &[] };
+    has_address(all, &seen["publicipid"]).then(|| {
+        clean(json!({
+            "id": seen["id"],
+            "name": seen["name"],
+            "description": seen["description"],
+            "address": seen["publicip"],
+            "port": port(&seen["publicport"]),
+            "private-port": port(&seen["privateport"]),
+            "protocol": seen["protocol"],
+            "algorithm": seen["algorithm"],
+            // As it is stored; the separator tells whether it was updated.
+            "cidrs": seen.get("cidrlist").map(|list| vec![list.clone()]),
+            "members": members,
+            "tags": tags(seen),
+        }))
+    })
+}
+
+fn has_address(seeds: &[Seed<'_>], id: &Value) -> bool {
+    seeds.iter().any(|seed| {
+        seed.kind == Kind::Address && seed.object["id"] == *id && seed.object["state"] != "Free"
+    })
+}
+
+/// The name of the account or project that an answer names.
+fn owner(seen: &Value) -> Value {
+    seen.get("project").or_else(|| seen.get("account")).cloned().unwrap_or_default()
+}
+
+fn tags(seen: &Value) -> Value {
+    let tags = seen["tags"].as_array().into_iter().flatten();
+    tags.map(|tag| (plain(&tag["key"]), tag["value"].clone())).collect::<Map<_, _>>().into()
+}
+
+/// A port, which some answers show as a text.
+fn port(value: &Value) -> Option<u16> {
+    plain(value).parse().ok()
+}
+
+fn split(value: &Value, separator: char) -> Option<Vec<String>> {
+    value.as_str().map(|text| text.split(separator).map(str::to_owned).collect())
+}
+
+fn pick(seen: &Value, keys: &[&str]) -> Value {
+    let found = keys.iter().filter_map(|key| Some(((*key).to_owned(), seen.get(*key)?.clone())));
+    found.collect::<Map<_, _>>().into()
+}
+
+/// Without the keys that have no value.
+fn clean(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => fields
+            .into_iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(key, value)| (key, clean(value)))
+            .collect::<Map<_, _>>()
+            .into(),
+        other => other,
+    }
+}
