@@ -51,6 +51,8 @@ struct Run {
     simulator: Simulator,
     now: Timestamp,
     names: Names,
+    /// Keys of callers that are not those of their name.
+    keys: BTreeMap<String, Keys>,
 }
 
 /// Replays one file.
@@ -97,7 +99,7 @@ impl Directory {
         for seed in &seeds {
             names.fix_all(seed.object);
         }
-        Ok(Run { simulator, now: world.started, names })
+        Ok(Run { simulator, now: world.started, names, keys: BTreeMap::new() })
     }
 }
 
@@ -217,7 +219,7 @@ impl<'a> Replayer<'a> {
         let setup: Vec<&Setup> =
             self.setup.iter().copied().filter(|setup| setup.concerns(line)).collect();
         let exchange = self.exchange(line);
-        Outgoing::of(exchange, &setup, &run.names, &Keys::of(&exchange.caller), run.now)
+        Outgoing::of(exchange, &setup, &run.names, &run.keys_of(&exchange.caller), run.now)
     }
 
     /// Why a request can not be sent: it names something that this run does not have.
@@ -262,6 +264,11 @@ impl<'a> Replayer<'a> {
 }
 
 impl Run {
+    /// The keys that a caller signs with.
+    fn keys_of(&self, caller: &str) -> Keys {
+        self.keys.get(caller).cloned().unwrap_or_else(|| Keys::of(caller))
+    }
+
     /// Moves the clock to the next end of a job; false if none is under way.
     fn pass_one_job(&mut self) -> bool {
         let Some(end) = self.simulator.next_event() else {
