@@ -15,6 +15,8 @@ use crate::resources::load_balancer_rule::{self, LoadBalancerRule, Updated};
 use crate::resources::member::{self, Assigned, Removed};
 use crate::resources::network_acl::AclItem;
 use crate::resources::public_ip::{self, PublicIp};
+use crate::resources::virtual_machine::{Details, VirtualMachine};
+use crate::resources::vm_life::{self, Change};
 use crate::resources::{change_acl, create_rule};
 use crate::table::Key;
 
@@ -33,6 +35,12 @@ pub(crate) enum Work {
         firewall: Option<Key<FirewallRule>>,
         result: Value,
     },
+    /// A push of something about a rule that stays stored if the router refuses.
+    RulePushed {
+        rule: Key<LoadBalancerRule>,
+        result: Value,
+        refusal: &'static str,
+    },
     RuleUpdated(Box<Updated>),
     RuleDeleted(load_balancer_rule::Deleted),
     MembersAssigned(Assigned),
@@ -45,6 +53,12 @@ pub(crate) enum Work {
         result: Value,
     },
     AclDeleted(Key<AclItem>),
+    VmChanged {
+        vm: Key<VirtualMachine>,
+        change: Change,
+        /// What the result shows of it.
+        details: Details,
+    },
 }
 
 impl Work {
@@ -59,11 +73,12 @@ impl Work {
     /// What it sends to the router. Where there is none nothing is sent.
     fn pushes(&self, cloud: &Cloud) -> Vec<RouterPart> {
         match self {
-            Self::Done(_) | Self::AddressAssociated { .. } => Vec::new(),
+            Self::Done(_) | Self::AddressAssociated { .. } | Self::VmChanged { .. } => Vec::new(),
             Self::AddressReleased(address) => public_ip::release_pushes(cloud, *address),
             Self::RuleCreated { firewall, .. } => {
                 firewall.map(|rule| firewall_rule::pushes(cloud, rule)).unwrap_or_default()
             }
+            Self::RulePushed { rule, .. } => load_balancer_rule::pushes(cloud, *rule),
             Self::RuleUpdated(updated) => load_balancer_rule::pushes(cloud, updated.rule),
             Self::RuleDeleted(deleted) => load_balancer_rule::delete_pushes(cloud, deleted.rule),
             Self::MembersAssigned(Assigned { rule, .. })
@@ -87,6 +102,7 @@ impl Work {
             Self::Done(_)
             | Self::AddressAssociated { .. }
             | Self::RuleCreated { .. }
+            | Self::RulePushed { .. }
             | Self::RuleUpdated(_)
             | Self::RuleDeleted(_)
             | Self::MembersAssigned(_)
@@ -94,7 +110,8 @@ impl Work {
             | Self::FirewallDeleted(_)
             | Self::AclCreated(_)
             | Self::AclUpdated { .. }
-            | Self::AclDeleted(_) => None,
+            | Self::AclDeleted(_)
+            | Self::VmChanged { .. } => None,
         }
     }
 
@@ -109,6 +126,9 @@ impl Work {
             Self::AddressReleased(address) => public_ip::finish_disassociate(cloud, address),
             Self::RuleCreated { rule, firewall, result } => {
                 create_rule::finish(cloud, rule, firewall).map(|()| result)
+            }
+            Self::RulePushed { rule, result, refusal } => {
+                load_balancer_rule::finish_push(cloud, rule, refusal).map(|()| result)
             }
             Self::RuleUpdated(updated) => load_balancer_rule::finish_update(cloud, *updated),
             Self::RuleDeleted(deleted) => load_balancer_rule::finish_delete(cloud, &deleted),
@@ -125,6 +145,7 @@ impl Work {
                 change_acl::finish_delete(cloud, item);
                 Ok(success())
             }
+            Self::VmChanged { vm, change, details } => vm_life::finish(cloud, vm, change, &details),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use ccm_simulator::Response;
 use ccm_simulator::faults::{RouterFault, RouterPart};
+use ccm_simulator::world::State;
 use jiff::SignedDuration;
 use serde_json::{Map, Value};
 
@@ -76,6 +77,7 @@ fn act(run: &mut Run, action: &str, args: &Value) -> Result<(), NotReplayable> {
             run.simulator.restart();
             Ok(())
         }
+        "account" | "setting" | "vm" | "zone" => operate(run, args),
         _ => Err(NotReplayable {
             reason: format!("the simulator can not do the action {action:?}"),
             ids: Vec::new(),
@@ -98,6 +100,50 @@ fn router(args: &Value, result: Option<&str>, run: &mut Run) -> Result<(), NotRe
         Some(_) => return Err(unknown()),
     }
     Ok(())
+}
+
+/// Does what an operator did. What an entry is about stands in its keys.
+fn operate(run: &mut Run, args: &Value) -> Result<(), NotReplayable> {
+    let text = |key: &str| args[key].as_str();
+    let simulator = &mut run.simulator;
+    let done = if let Some(user) = text("key_pair").and(text("user")) {
+        take_newest_pair(run, user, text("caller").unwrap_or_default());
+        return Ok(());
+    } else if let Some(set) = text("set") {
+        let account = text("account").unwrap_or_default();
+        let user = text("user").unwrap_or_default();
+        match set {
+            "enabled" => simulator.set_account_state(account, State::Enabled),
+            "user disabled" => simulator.set_user_state(user, State::Disabled),
+            "user enabled" => simulator.set_user_state(user, State::Enabled),
+            "API key access disabled" => simulator.set_api_key_access(user, Some(false)),
+            "API key access enabled" => simulator.set_api_key_access(user, Some(true)),
+            _ => return Err(NotReplayable { reason: set.to_owned(), ids: Vec::new() }),
+        }
+    } else if let Some(name) = text("name") {
+        simulator.set(name, text("value").unwrap_or_default())
+    } else if let Some((_, of)) = text("of").and_then(|of| of.split_once(' ')) {
+        let max = args["max"].as_u64().and_then(|max| usize::try_from(max).ok());
+        simulator.limit_public_ips(of, max)
+    } else if let Some(state) = text("allocationstate") {
+        simulator.enable_zone(state == "Enabled");
+        Ok(())
+    } else if text("event").is_some_and(|event| event.starts_with("expunged")) {
+        simulator.expunge_vm(&run.names.translate(text("id").unwrap_or_default()))
+    } else {
+        // Accounts are part of the world.
+        Ok(())
+    };
+    done.map_err(|error| NotReplayable { reason: error.to_string(), ids: Vec::new() })
+}
+
+/// Lets a caller sign with the key pair that a user got last.
+fn take_newest_pair(run: &mut Run, user: &str, caller: &str) {
+    let answer = send(run, user, "listUserKeys", Map::new());
+    let newest = answer["userapikey"].as_array().and_then(|pairs| pairs.last());
+    let field = |name: &str| newest.map(|pair| plain(&pair[name])).unwrap_or_default();
+    let keys = Keys { api_key: field("apikey"), secret_key: field("secretkey") };
+    run.keys.insert(caller.to_owned(), keys);
 }
 
 /// Makes an object that appeared.
@@ -227,7 +273,7 @@ fn send(run: &mut Run, caller: &str, command: &str, params: Map<String, Value>) 
         body: Value::Null,
         note: String::new(),
     };
-    let outgoing = Outgoing::of(&exchange, &[], &run.names, &Keys::of(caller), run.now);
+    let outgoing = Outgoing::of(&exchange, &[], &run.names, &run.keys_of(caller), run.now);
     let Response { body, .. } = outgoing.send(&mut run.simulator, run.now);
     let body: Value = serde_json::from_str(&body).unwrap_or_default();
     body.as_object().and_then(|body| body.values().next()).cloned().unwrap_or_default()

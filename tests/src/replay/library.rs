@@ -186,6 +186,7 @@ impl Library {
         let made = made_in(recording, &setup);
         let mut wanted = always.clone();
         wanted.extend(self.source_nat_addresses(always));
+        wanted.extend(self.default_items());
         for (at, exchange) in recording.exchanges.iter().enumerate() {
             let existed = |id: &String| made.get(id).is_none_or(|line| at + 1 < *line);
             wanted.extend(mentioned(exchange).into_iter().filter(existed));
@@ -214,6 +215,16 @@ impl Library {
             let is_one = first.kind == Kind::Address
                 && object["issourcenat"] == true
                 && (serves(object, "associatednetworkid") || serves(object, "vpcid"));
+            is_one.then(|| id.clone())
+        })
+    }
+
+    /// Items of lists that belong to no VPC: nobody makes them.
+    fn default_items(&self) -> impl Iterator<Item = String> {
+        self.sightings.iter().filter_map(|(id, sightings)| {
+            let first = sightings.first()?;
+            let list = first.object["aclid"].as_str().and_then(|list| self.sightings.get(list))?;
+            let is_one = first.kind == Kind::AclItem && list[0].object.get("vpcid").is_none();
             is_one.then(|| id.clone())
         })
     }

@@ -51,6 +51,8 @@ struct Run {
     simulator: Simulator,
     now: Timestamp,
     names: Names,
+    /// Keys of callers that are not those of their name.
+    keys: BTreeMap<String, Keys>,
 }
 
 /// Replays one file.
@@ -84,7 +86,8 @@ impl Directory {
 
     /// The world of a file as it begins. Its ids are the recording's own.
     fn start(&self, library: &Library, file: usize) -> Result<Run, ReplayError> {
-        let seeds = library.seeds(self, file, &self.facts.always());
+        let always = self.facts.always();
+        let seeds = library.seeds(self, file, &always);
         let world = seed::world(&self.facts, library, &seeds)?;
         let simulator = Simulator::new(&world).map_err(|error| {
             ReplayError(format!("the world of {}: {error}", self.recordings[file].name))
@@ -92,11 +95,11 @@ impl Directory {
         let [from, to] = [seed::PUBLIC_RANGE.0, seed::PUBLIC_RANGE.1]
             .map(|address| address.parse::<Ipv4Addr>().expect("an address"));
         let mut names = Names::drawn_from(Some((from, to)));
-        self.facts.ids.values().for_each(|id| names.fix(id));
+        always.iter().for_each(|id| names.fix(id));
         for seed in &seeds {
             names.fix_all(seed.object);
         }
-        Ok(Run { simulator, now: world.started, names })
+        Ok(Run { simulator, now: world.started, names, keys: BTreeMap::new() })
     }
 }
 
@@ -236,7 +239,7 @@ impl<'a> Replayer<'a> {
         let setup: Vec<&Setup> =
             self.setup.iter().copied().filter(|setup| setup.concerns(line)).collect();
         let exchange = self.exchange(line);
-        Outgoing::of(exchange, &setup, &run.names, &Keys::of(&exchange.caller), run.now)
+        Outgoing::of(exchange, &setup, &run.names, &run.keys_of(&exchange.caller), run.now)
     }
 
     /// Why a request can not be sent: it names something that this run does not have.
@@ -281,6 +284,11 @@ impl<'a> Replayer<'a> {
 }
 
 impl Run {
+    /// The keys that a caller signs with.
+    fn keys_of(&self, caller: &str) -> Keys {
+        self.keys.get(caller).cloned().unwrap_or_else(|| Keys::of(caller))
+    }
+
     /// Moves the clock to the next end of a job; false if none is under way.
     fn pass_one_job(&mut self) -> bool {
         let Some(end) = self.simulator.next_event() else {

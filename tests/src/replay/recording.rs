@@ -96,20 +96,25 @@ impl Recording {
     }
 }
 
-/// What the recorder's names begin with for things that no file makes, but for a few.
-const LASTING: &[&str] = &["net_", "tier_", "vm_", "vpc", "acl_", "project"];
-
 /// Things of `world.json` that a file makes itself.
-const MADE_LATER: &[&str] = &["vpc_firewall_conserve", "tier_fw-t1", "tier_fw-t2", "tier_noacl2"];
+const MADE_LATER: &[&str] = &[
+    "ip_iso",
+    "ip_proj",
+    "ip_vpc",
+    "tier_fw-t1",
+    "tier_fw-t2",
+    "tier_noacl2",
+    "vpc_firewall_conserve",
+];
 
 impl WorldFacts {
     /// Ids of what existed in every file.
     pub(super) fn always(&self) -> BTreeSet<String> {
-        let names = self.ids.iter().filter(|(name, _)| {
-            LASTING.iter().any(|start| name.starts_with(start))
-                && !MADE_LATER.contains(&name.as_str())
-        });
-        names.map(|(_, id)| id.clone()).collect()
+        self.ids
+            .iter()
+            .filter(|(name, _)| !MADE_LATER.contains(&name.as_str()))
+            .map(|(_, id)| id.clone())
+            .collect()
     }
 
     /// The id of what the recorder called so.

@@ -5,6 +5,9 @@ use std::fmt;
 
 use super::compare::Difference;
 
+/// Longest value in a listing, in characters.
+const SHOWN: usize = 600;
+
 /// Outcome of the replay of one recording.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
@@ -81,8 +84,17 @@ impl fmt::Display for Deviating {
         let Self { line, exchange, differences } = self;
         write!(formatter, "  line {line}, {exchange}")?;
         for Deviation { place, recorded, given } in differences {
+            let [recorded, given] = [shortened(recorded), shortened(given)];
             write!(formatter, "\n    {place}\n      recorded {recorded}\n      given    {given}")?;
         }
         Ok(())
     }
+}
+
+/// As much of a value as a line of a listing shows.
+fn shortened(value: &str) -> String {
+    if value.chars().count() <= SHOWN {
+        return value.to_owned();
+    }
+    value.chars().take(SHOWN).chain(['…']).collect()
 }

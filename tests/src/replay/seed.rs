@@ -4,6 +4,7 @@
 //! simulator has no meaning for are carried over by the tables below.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use ccm_simulator::World;
 use serde_json::{Map, Value, json};
@@ -21,12 +22,47 @@ pub(super) const PUBLIC_RANGE: (&str, &str) = ("203.0.113.10", "203.0.113.120");
 /// Number of the first guest network in the database, after the four of the system.
 const FIRST_NETWORK: usize = 204;
 
+/// Number of the first virtual machine of a user, after the two of the system.
+const FIRST_MACHINE: usize = 3;
+
+/// The lists that every CloudStack has.
+const DEFAULT_LISTS: &[&str] = &["default_allow", "default_deny"];
+
 /// How long a job takes: so long that a poll at the same instant finds it running.
 const JOB: &str = "1s";
 
-/// The accounts of the recordings that are ordinary users, with the projects they work in, and the
-/// owner of the addresses of system virtual machines.
-const USERS: &[(&str, &[&str])] = &[("ccm-user", &["proj1"]), ("other-user", &[]), ("system", &[])];
+/// The domain of root, as a world file has it; everybody else is in the domain recorded.
+const ROOT: &str = "ROOT";
+
+/// An account of the recordings, which has one user.
+struct Recorded {
+    /// What the recordings call its caller.
+    caller: &'static str,
+    name: &'static str,
+    role: &'static str,
+    domain: Option<&'static str>,
+    /// The projects it works in.
+    projects: &'static [&'static str],
+}
+
+const fn user(name: &'static str, projects: &'static [&'static str]) -> Recorded {
+    Recorded { caller: name, name, role: "User", domain: None, projects }
+}
+
+/// The accounts of the recordings; `system` owns the addresses of system virtual machines, and
+/// `o-project-role` adds the restricted one to the project.
+const ACCOUNTS: &[Recorded] = &[
+    user("ccm-user", &["proj1"]),
+    user("other-user", &[]),
+    user("system", &[]),
+    Recorded { role: "Domain Admin", ..user("dom-admin", &[]) },
+    Recorded { role: "Root Admin", domain: Some(ROOT), ..user("admin", &[]) },
+    Recorded {
+        caller: "kubeadmin",
+        role: "Project Kubernetes Service Role",
+        ..user("kubeadmin-proj", &[])
+    },
+];
 
 /// What an answer about a network tells beyond what the simulator knows.
 const NETWORK_FACTS: &[&str] = &[
@@ -46,7 +82,10 @@ const NIC_FACTS: &[&str] = &["macaddress", "isolationuri", "broadcasturi"];
 
 /// The same for zones and projects.
 const ZONE_FACTS: &[&str] = &["zonetoken"];
-const PROJECT_FACTS: &[&str] = &["displaytext"];
+
+/// The same for projects: these, and all that ends in one of the others.
+const PROJECT_FACTS: &[&str] = &["displaytext", "vmrunning", "vmstopped"];
+const PROJECT_COUNTS: &[&str] = &["available", "limit", "total"];
 
 /// The same for virtual machines: what the hypervisor and the template say.
 const VM_FACTS: &[&str] = &[
@@ -95,16 +134,18 @@ pub(super) fn world(
         "domain": domain(facts, library),
         "public-range": {"from": PUBLIC_RANGE.0, "to": PUBLIC_RANGE.1},
         "jobs": {"default": JOB},
-        "accounts": USERS.iter().map(|(name, projects)| account(facts, library, name, projects)).collect::<Vec<_>>(),
+        "domains": [{"name": ROOT, "path": ROOT}],
+        "accounts": ACCOUNTS.iter().map(|row| account(facts, library, row)).collect::<Vec<_>>(),
         "projects": rows(seeds, Kind::Project, |seed| Some(project(seed.object))),
         "default-acl-lists": {
             "default_allow": facts.id("acl_default_allow"),
             "default_deny": facts.id("acl_default_deny"),
         },
         "service-offerings": offerings(seeds),
-        "networks": networks(seeds, &Value::Null),
+        "default-acl-items": default_items(seeds),
+        "networks": isolated_networks(facts, seeds),
         "vpcs": rows(seeds, Kind::Vpc, |seed| Some(vpc(seeds, seed.object))),
-        "virtual-machines": rows(seeds, Kind::VirtualMachine, |seed| Some(vm(seed.object))),
+        "virtual-machines": machines(facts, seeds),
         "addresses": rows(seeds, Kind::Address, |seed| Some(address(seed.object))),
         "firewall-rules": rows(seeds, Kind::FirewallRule, |seed| firewall_rule(seeds, seed.object)),
         "rules": rows(seeds, Kind::Rule, |seed| rule(seeds, seed)),
@@ -116,6 +157,10 @@ pub(super) fn world(
 /// Builds the entries of one kind, the oldest first.
 fn rows(seeds: &[Seed<'_>], kind: Kind, build: impl Fn(&Seed<'_>) -> Option<Value>) -> Vec<Value> {
     let mut found: Vec<&Seed<'_>> = seeds.iter().filter(|seed| seed.kind == kind).collect();
+    if kind == Kind::Network {
+        // They are listed the newest first.
+        found.reverse();
+    }
     // Where an answer tells the age it is better than the order in which answers came.
     found.sort_by_key(|seed| seed.object.get("created").map(plain));
     found.into_iter().filter_map(build).collect()
@@ -138,10 +183,13 @@ fn domain(facts: &WorldFacts, library: &Library) -> Value {
     json!({"name": owned["domain"], "path": owned["domainpath"], "id": facts.id("domainid")})
 }
 
-fn account(facts: &WorldFacts, library: &Library, name: &str, projects: &[&str]) -> Value {
-    let Keys { api_key, secret_key } = Keys::of(name);
+fn account(facts: &WorldFacts, library: &Library, row: &Recorded) -> Value {
+    let Recorded { caller, name, role, domain, projects } = row;
+    let Keys { api_key, secret_key } = Keys::of(caller);
     clean(json!({
         "name": name,
+        "role": role,
+        "domain": domain,
         "id": facts.id(&format!("account_{name}")),
         "user": library.user_of(name),
         "api-key": api_key,
@@ -151,7 +199,10 @@ fn account(facts: &WorldFacts, library: &Library, name: &str, projects: &[&str])
 }
 
 fn project(seen: &Value) -> Value {
-    json!({"name": seen["name"], "id": seen["id"], "extra": pick(seen, PROJECT_FACTS)})
+    let keys = seen.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
+    let counts = keys.filter(|key| PROJECT_COUNTS.iter().any(|end| key.ends_with(end)));
+    let facts: Vec<&str> = PROJECT_FACTS.iter().copied().chain(counts).collect();
+    json!({"name": seen["name"], "id": seen["id"], "extra": pick(seen, &facts)})
 }
 
 fn offerings(seeds: &[Seed<'_>]) -> Vec<Value> {
@@ -171,11 +222,24 @@ fn offerings(seeds: &[Seed<'_>]) -> Vec<Value> {
     found.into_values().collect()
 }
 
+/// All networks but tiers, and the one of another account that no answer shows.
+fn isolated_networks(facts: &WorldFacts, seeds: &[Seed<'_>]) -> Vec<Value> {
+    let mut isolated = networks(seeds, &Value::Null);
+    let foreign = facts.id("net_other");
+    if foreign.is_some() && isolated.iter().all(|network| network["id"].as_str() != foreign) {
+        let row =
+            json!({"name": "other", "id": foreign, "owner": "other-user", "cidr": "10.1.1.0/24"});
+        isolated.push(clean(row));
+    }
+    isolated
+}
+
 /// The networks of a VPC; null means those of none.
 fn networks(seeds: &[Seed<'_>], vpc: &Value) -> Vec<Value> {
     let of = |seed: &Seed<'_>| seed.object.get("vpcid").unwrap_or(&Value::Null) == vpc;
     let mut all: Vec<&Value> =
         seeds.iter().filter(|seed| seed.kind == Kind::Network).map(|seed| seed.object).collect();
+    all.reverse();
     all.sort_by_key(|network| plain(&network["created"]));
     rows(seeds, Kind::Network, |seed| {
         let number = all.iter().position(|network| network["id"] == seed.object["id"]);
@@ -224,6 +288,7 @@ fn vpc(seeds: &[Seed<'_>], seen: &Value) -> Value {
         "id": seen["id"],
         "owner": owner(seen),
         "cidr": seen["cidr"],
+        "offering": seen["vpcofferingid"],
         "acl-lists": lists,
         "tiers": networks(seeds, &seen["id"]),
         "tags": tags(seen),
@@ -248,6 +313,38 @@ fn items(seeds: &[Seed<'_>], list: &Value) -> Vec<Value> {
             }))
         })
     })
+}
+
+/// The two items of each default list, ingress first.
+fn default_items(seeds: &[Seed<'_>]) -> Value {
+    let mut found: BTreeMap<String, BTreeMap<String, Value>> = BTreeMap::new();
+    for seed in seeds.iter().filter(|seed| seed.kind == Kind::AclItem) {
+        let [list, number] = [&seed.object["aclname"], &seed.object["number"]].map(plain);
+        if DEFAULT_LISTS.contains(&list.as_str()) {
+            found.entry(list).or_default().insert(number, seed.object["id"].clone());
+        }
+    }
+    let pairs = found.into_iter().map(|(list, ids)| (list, ids.into_values().collect::<Vec<_>>()));
+    let whole = pairs.filter(|(_, ids)| ids.len() == 2);
+    whole.map(|(list, ids)| (list, ids.into())).collect::<Map<_, _>>().into()
+}
+
+/// All machines, and the one of another account that no answer shows whole.
+fn machines(facts: &WorldFacts, seeds: &[Seed<'_>]) -> Vec<Value> {
+    let mut machines = rows(seeds, Kind::VirtualMachine, |seed| Some(vm(seed.object)));
+    let foreign = facts.id("vm_foreign");
+    if foreign.is_some() && machines.iter().all(|vm| vm["id"].as_str() != foreign) {
+        machines.push(clean(json!({
+            "name": "foreign",
+            "id": foreign,
+            "owner": "other-user",
+            "nics": [{"network": facts.id("net_other"), "address": "10.1.1.9"}],
+        })));
+    }
+    for (at, machine) in machines.iter_mut().enumerate() {
+        machine["number"] = (FIRST_MACHINE + at).into();
+    }
+    machines
 }
 
 fn vm(seen: &Value) -> Value {
@@ -289,9 +386,13 @@ fn nic(seen: &Value) -> Value {
 fn address(seen: &Value) -> Value {
     let taken = seen["state"] != "Free";
     let of_owner = |value: Value| if taken { value } else { Value::Null };
+    let from: Ipv4Addr = PUBLIC_RANGE.0.parse().expect("an address");
+    let at: Option<Ipv4Addr> = seen["ipaddress"].as_str().and_then(|text| text.parse().ok());
     clean(json!({
         "address": seen["ipaddress"],
         "id": seen["id"],
+        // The database numbers the range from its beginning.
+        "number": at.and_then(|at| (u32::from(at) + 1).checked_sub(u32::from(from))),
         "owner": of_owner(owner(seen)),
         "network": of_owner(seen["associatednetworkid"].clone()),
         "vpc": of_owner(seen["vpcname"].clone()),

@@ -153,7 +153,7 @@ pub(crate) const ID_PARAMS: &[Param] = &[must("id", Kind::Id(Entity::LoadBalance
 /// listLoadBalancerRules, oldest first.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let params = &call.params;
-    let scope = Scope::of(cloud, call);
+    let scope = Scope::of(cloud, call)?;
     let tags = TagFilter::read(params)?;
     let vm = params.key::<VirtualMachine>("virtualmachineid");
     let rows: Vec<_> = cloud
@@ -419,6 +419,18 @@ pub(crate) fn push(cloud: &mut Cloud, key: Key<LoadBalancerRule>) -> Result<(), 
         *stored = row;
     }
     Ok(())
+}
+
+/// A push whose refusal undoes nothing.
+pub(crate) fn finish_push(
+    cloud: &mut Cloud,
+    rule: Key<LoadBalancerRule>,
+    refusal: &str,
+) -> Result<(), JobFailure> {
+    push(cloud, rule).map_err(|error| match error {
+        PushError::Refused => JobFailure::internal(refusal),
+        PushError::Doubled => doubled(),
+    })
 }
 
 /// What every job about a rule with a VM mapped twice says, until the database is repaired.
