@@ -2,6 +2,7 @@
 //! released with everything that is on them. A row exists for every address of the range, and keeps
 //! its UUID over all its owners.
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use serde_json::Value;
@@ -100,6 +101,8 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let states = asked_states(cloud, params)?;
     let scope = Scope::of(cloud, call)?;
     let tags = TagFilter::read(params)?;
+    let balanced: BTreeSet<_> = cloud.rules.iter().map(|(_, rule)| rule.address).collect();
+    let with_rules = with_rules(cloud);
     let mut rows: Vec<_> = cloud
         .addresses
         .iter()
@@ -116,14 +119,15 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
                 && params.names("associatednetworkid", row.network)
                 && params.says("issourcenat", row.source_nat)
                 && params.says("isstaticnat", row.static_nat.is_some())
-                && (params.flag("forloadbalancing") != Some(true)
-                    || cloud.rules.iter().any(|(_, rule)| rule.address == *key))
+                && (params.flag("forloadbalancing") != Some(true) || balanced.contains(key))
                 && matches_keyword(params, row)
                 && tags.passes(cloud, ResourceType::PublicIpAddress, &row.id)
         })
         .collect();
     rows.sort_by_key(|(_, row)| row.address);
-    answer(cloud, call, "publicipaddress", rows, |(key, row)| json(cloud, key, row).into())
+    answer(cloud, call, "publicipaddress", rows, |(key, row)| {
+        json(cloud, row, with_rules.contains(&key)).into()
+    })
 }
 
 /// The states a list shows; `None` is all.
@@ -152,13 +156,13 @@ fn matches_keyword(params: &Params, row: &PublicIp) -> bool {
     }
 }
 
-fn json(cloud: &Cloud, key: Key<PublicIp>, row: &PublicIp) -> Object {
+fn json(cloud: &Cloud, row: &PublicIp, has_rules: bool) -> Object {
     let network = row.network.and_then(|network| cloud.networks.get(network));
     let vpc = row.vpc.and_then(|vpc| cloud.vpcs.get(vpc));
     let vm = row.static_nat.and_then(|vm| cloud.vms.get(vm));
     let owner = row.owner.map(|owner| cloud.owner_fields(owner));
-    let has_rules = cloud.version.has(Feature::HasRules).then(|| has_rules(cloud, key));
-    let job = cloud.jobs.running_on(&row.id).filter(|_| row.releasing);
+    let has_rules = cloud.version.has(Feature::HasRules).then_some(has_rules);
+    let job = row.releasing.then(|| cloud.jobs.running_on(&row.id)).flatten();
     Object::new()
         .with("id", row.id.as_str())
         .with("ipaddress", row.address.to_string())
@@ -190,17 +194,18 @@ fn json(cloud: &Cloud, key: Key<PublicIp>, row: &PublicIp) -> Object {
         .merge(owner.unwrap_or_default())
 }
 
-/// Whether any rule of any kind is on the address.
-pub(crate) fn has_rules(cloud: &Cloud, address: Key<PublicIp>) -> bool {
-    cloud.rules.iter().any(|(_, rule)| rule.address == address)
-        || cloud.firewall_rules.iter().any(|(_, rule)| rule.address == address)
-        || cloud.port_forwards.iter().any(|(_, rule)| rule.address == address)
+/// The addresses with rules of any kind.
+fn with_rules(cloud: &Cloud) -> BTreeSet<Key<PublicIp>> {
+    let balanced = cloud.rules.iter().map(|(_, rule)| rule.address);
+    let opened = cloud.firewall_rules.iter().map(|(_, rule)| rule.address);
+    let forwarded = cloud.port_forwards.iter().map(|(_, rule)| rule.address);
+    balanced.chain(opened).chain(forwarded).collect()
 }
 
 /// Unbinds a VPC address from its tier when nothing is left on it. Called after load-balancer rules
 /// only: the end of a firewall rule does not unbind.
 pub(crate) fn unbind_if_idle(cloud: &mut Cloud, address: Key<PublicIp>) {
-    if has_rules(cloud, address) {
+    if with_rules(cloud).contains(&address) {
         return;
     }
     if let Some(row) = cloud.addresses.get_mut(address)
@@ -345,7 +350,7 @@ pub(crate) fn start_associate(
     };
     // For a network CloudStack shows the object as it read it before binding it.
     let state = if row.vpc.is_some() { "Allocated" } else { "Allocating" };
-    let shown = json(cloud, key, row).with("state", state);
+    let shown = json(cloud, row, with_rules(cloud).contains(&key)).with("state", state);
     let result = Object::new().with("ipaddress", shown).into();
     Ok(Work::AddressAssociated { address: key, result })
 }
