@@ -39,7 +39,7 @@ pub use self::recording::{Directory, Exchange, Recording, ReplayError};
 pub use self::report::{Deviating, Deviation, Report};
 
 use self::act::{Act, NotReplayable};
-use self::compare::{Difference, differences};
+use self::compare::{Difference, differences, parsed};
 use self::library::Library;
 use self::names::{Names, ids};
 use self::send::{Keys, Outgoing};
@@ -95,7 +95,7 @@ impl Directory {
         let mut names = Names::drawn_from(Some((from, to)));
         always.iter().for_each(|id| names.fix(id));
         for seed in &seeds {
-            names.fix_all(seed.object);
+            names.fix_all(&seed.object);
         }
         Ok(Run { simulator, now: world.started, names })
     }
@@ -291,9 +291,9 @@ fn compared(names: &mut Names, exchange: &Exchange, response: &Response) -> Vec<
         let given = response.header(name).unwrap_or_default();
         at(name, &recorded.as_str().into(), &given.into());
     }
-    let given = serde_json::from_str(&response.body)
-        .unwrap_or_else(|_| Value::String(response.body.clone()));
-    found.extend(differences(names, &exchange.body, &given));
+    let recorded = exchange.body.as_str().map(parsed);
+    let recorded = recorded.as_ref().unwrap_or(&exchange.body);
+    found.extend(differences(names, recorded, &parsed(&response.body)));
     found
 }
 

@@ -14,6 +14,7 @@ const BEFORE_NUMBERS: &[&str] = &[
     "\"id\":",
     "\"networkId\":",
     "ID ",
+    "ID=",
     "id=",
     "rule: ",
     "VM ",
