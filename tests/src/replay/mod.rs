@@ -93,7 +93,9 @@ impl Directory {
         let [from, to] = [seed::PUBLIC_RANGE.0, seed::PUBLIC_RANGE.1]
             .map(|address| address.parse::<Ipv4Addr>().expect("an address"));
         let mut names = Names::drawn_from(Some((from, to)));
-        always.iter().for_each(|id| names.fix(id));
+        for id in &always {
+            names.fix(id);
+        }
         for seed in &seeds {
             names.fix_all(&seed.object);
         }
