@@ -23,6 +23,15 @@ pub(crate) fn signed_with(request: &Request, secret_key: &str) -> bool {
     mac.verify_slice(&given).is_ok()
 }
 
+/// Signs a request.
+#[cfg(test)]
+pub(crate) fn sign(request: &mut Request, secret_key: &str) {
+    let mut mac = Hmac::<Sha1>::new_from_slice(secret_key.as_bytes()).unwrap();
+    mac.update(string_to_sign(request).as_bytes());
+    let signature = STANDARD.encode(mac.finalize().into_bytes());
+    request.params.push(("signature".to_owned(), signature));
+}
+
 /// Whether `expires` allows the request now. It is looked at only with `signatureversion=3`, and
 /// then must be there, carry an offset and not lie in the past; there is no leeway and no upper
 /// bound.

@@ -2,6 +2,8 @@
 //! controller. They take effect at once, at the time of the last request. Changes that the API
 //! offers are made with `Simulator::call`.
 
+use std::collections::BTreeSet;
+
 use thiserror::Error;
 
 use crate::cloud::RuleState;
@@ -26,6 +28,12 @@ pub enum EditError {
     IsMember {
         /// The virtual machine.
         vm: String,
+    },
+    /// There is no load-balancer rule of that id.
+    #[error("there is no load-balancer rule {rule:?}")]
+    NoRule {
+        /// What was asked for.
+        rule: String,
     },
     /// The virtual machine has no interface in the network.
     #[error("virtual machine {vm:?} has no interface in network {network:?}")]
@@ -80,7 +88,7 @@ impl Simulator {
     pub fn destroy_vm(&mut self, vm: &str) -> Result<(), EditError> {
         let key = self.set_state(vm, VmState::Destroyed)?;
         for rule in self.rules_of(key) {
-            load_balancer_rule::push(&mut self.cloud, rule);
+            load_balancer_rule::push(&mut self.cloud, rule).ok();
         }
         Ok(())
     }
@@ -98,7 +106,7 @@ impl Simulator {
                     mapping.revoked = true;
                 }
             }
-            load_balancer_rule::push(&mut self.cloud, rule);
+            load_balancer_rule::push(&mut self.cloud, rule).ok();
         }
         self.cloud.vms.bury(key);
         Ok(())
@@ -193,7 +201,25 @@ impl Simulator {
             row.implemented = true;
         }
         for rule in self.rules_in(key) {
-            load_balancer_rule::push(&mut self.cloud, rule);
+            load_balancer_rule::push(&mut self.cloud, rule).ok();
+        }
+        Ok(())
+    }
+
+    /// Drops what the database of CloudStack holds twice about the members of a rule, as an operator
+    /// must do by hand after a removal and an assign of one virtual machine overlapped.
+    ///
+    /// # Errors
+    /// If there is no rule of that id.
+    pub fn repair_rule(&mut self, rule: &str) -> Result<(), EditError> {
+        let key = self.cloud.rules.find(rule);
+        let Some(row) = key.and_then(|key| self.cloud.rules.get_mut(key)) else {
+            return Err(EditError::NoRule { rule: rule.to_owned() });
+        };
+        let mut seen = BTreeSet::new();
+        row.members.retain(|mapping| seen.insert((mapping.vm, mapping.address.clone())));
+        for mapping in &mut row.members {
+            mapping.revoked = false;
         }
         Ok(())
     }

@@ -28,6 +28,11 @@ impl IdSource {
         )
     }
 
+    /// A number below a hundred.
+    pub(crate) fn next_percent(&mut self) -> u8 {
+        u8::try_from(self.next_word() % 100).unwrap_or(0)
+    }
+
     /// The splitmix64 generator: small, well spread, and the same on every machine.
     fn next_word(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,6 +1,8 @@
 //! What was done out of band: actions of `setup.jsonl`, and objects that appear between two lines.
 
 use ccm_simulator::Response;
+use ccm_simulator::faults::{RouterFault, RouterPart};
+use jiff::SignedDuration;
 use serde_json::{Map, Value};
 
 use super::Run;
@@ -61,7 +63,17 @@ fn act(run: &mut Run, action: &str, args: &Value) -> Result<(), NotReplayable> {
         }
         "delay" => {
             let pause = args["ms"].as_i64().unwrap_or_default();
-            run.now += jiff::SignedDuration::from_millis(pause);
+            run.now += SignedDuration::from_millis(pause);
+            Ok(())
+        }
+        "fault" => router(args, Some(args["result"].as_str().unwrap_or_default()), run),
+        "heal" => router(args, None, run),
+        "kill" => {
+            run.simulator.kill();
+            Ok(())
+        }
+        "restart" => {
+            run.simulator.restart();
             Ok(())
         }
         _ => Err(NotReplayable {
@@ -69,6 +81,23 @@ fn act(run: &mut Run, action: &str, args: &Value) -> Result<(), NotReplayable> {
             ids: Vec::new(),
         }),
     }
+}
+
+/// Lets pushes of one kind meet with a fault, or heals them.
+fn router(args: &Value, result: Option<&str>, run: &mut Run) -> Result<(), NotReplayable> {
+    let name = args["router"].as_str().unwrap_or_default();
+    let wait = SignedDuration::from_millis(args["ms"].as_i64().unwrap_or_default());
+    let unknown =
+        || NotReplayable { reason: format!("unknown fault of a router: {args}"), ids: Vec::new() };
+    let part = RouterPart::named(name).ok_or_else(unknown)?;
+    match result {
+        None => run.simulator.heal_router(part),
+        Some("fail") => run.simulator.fault_router(part, RouterFault::Fail),
+        Some("throw") => run.simulator.fault_router(part, RouterFault::Throw),
+        Some("wait") => run.simulator.fault_router(part, RouterFault::Wait(wait)),
+        Some(_) => return Err(unknown()),
+    }
+    Ok(())
 }
 
 /// Makes an object that appeared.

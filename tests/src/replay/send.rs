@@ -93,7 +93,9 @@ impl Outgoing {
 
     /// The answer of a simulator.
     pub(super) fn send(&self, simulator: &mut Simulator, now: Timestamp) -> Response {
-        http::exchange(simulator, &self.method, &self.target, self.form.as_bytes(), now)
+        let form = self.form.as_bytes();
+        http::exchange(simulator, &self.method, &self.target, form, now)
+            .expect("a server that runs")
     }
 }
 

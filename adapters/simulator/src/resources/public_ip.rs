@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::cloud::{Cloud, Owner, RuleState};
 use crate::commands::{Call, Entity, Kind, Param, may};
 use crate::error::{ApiError, JobFailure};
+use crate::faults::RouterPart;
 use crate::jobs::{Accepted, Instance, Work, success};
 use crate::lists::{Scope, TagFilter, answer, contains};
 use crate::object::{Object, date};
@@ -45,6 +46,8 @@ pub(crate) enum AddressState {
     Free,
     Allocating,
     Allocated,
+    /// A release failed half way.
+    Releasing,
 }
 
 const STATES: &[&str] = &["Allocating", "Allocated", "Releasing", "Reserved", "Free"];
@@ -61,6 +64,7 @@ impl AddressState {
             Self::Free => "Free",
             Self::Allocating => "Allocating",
             Self::Allocated => "Allocated",
+            Self::Releasing => "Releasing",
         }
     }
 }
@@ -328,7 +332,7 @@ pub(crate) fn start_associate(
     let row = cloud.addresses.get(key);
     let network = row.and_then(|row| row.network).and_then(|network| cloud.networks.get(network));
     if network.is_some_and(|network| network.tier.is_some()) {
-        finish_disassociate(cloud, key);
+        free(cloud, key);
         return Err(JobFailure::invalid(
             "Can't assign ip to the network directly when network belongs to VPC.Specify vpcId to associate ip address to VPC",
         ));
@@ -372,6 +376,9 @@ pub(crate) fn accept_disassociate(cloud: &mut Cloud, call: &Call) -> Result<Acce
             return Err(ApiError::invalid("Please specify either IP address or IP address ID"));
         }
     };
+    if let Some(key) = key {
+        cloud.wait_for_lock(key);
+    }
     let row = key.and_then(|key| Some((key, cloud.addresses.get(key)?)));
     match row {
         Some((key, row)) if row.state != AddressState::Free => Ok(Accepted {
@@ -415,10 +422,56 @@ pub(crate) fn start_disassociate(
     Ok(Work::AddressReleased(key))
 }
 
+/// What a release pushes: that the rules are gone, then the address. Nothing without a router.
+pub(crate) fn release_pushes(cloud: &Cloud, address: Key<PublicIp>) -> Vec<RouterPart> {
+    let Some(network) = cloud.addresses.get(address).and_then(|row| row.network) else {
+        return Vec::new();
+    };
+    if !load_balancer_rule::has_router(cloud, network) {
+        return Vec::new();
+    }
+    let firewall = cloud.firewall_rules.iter().any(|(_, rule)| rule.address == address);
+    let rules = cloud.rules.iter().any(|(_, rule)| rule.address == address);
+    [
+        (firewall, RouterPart::Firewall),
+        (rules, RouterPart::LoadBalancer),
+        (true, RouterPart::Address),
+    ]
+    .into_iter()
+    .filter_map(|(needed, part)| needed.then_some(part))
+    .collect()
+}
+
 /// The end of a release: rules and tags are gone, and the address is free under the same UUID.
-pub(crate) fn finish_disassociate(cloud: &mut Cloud, address: Key<PublicIp>) {
+///
+/// If the router refuses, the address is left in Releasing and its load-balancer rules in Deleting.
+/// Firewall rules that it refuses are left in Deleting and stop nothing: they stay on the free
+/// address, and the next owner gets them.
+pub(crate) fn finish_disassociate(
+    cloud: &mut Cloud,
+    address: Key<PublicIp>,
+) -> Result<Value, JobFailure> {
+    let refused = release_pushes(cloud, address)
+        .into_iter()
+        .any(|part| part != RouterPart::Firewall && !cloud.router.accepts(part));
+    firewall_rule::revoke_all(cloud, address);
+    if load_balancer_rule::any_doubled(cloud, address) {
+        return Err(load_balancer_rule::doubled());
+    }
+    if !refused {
+        free(cloud, address);
+        return Ok(success());
+    }
+    if let Some(row) = cloud.addresses.get_mut(address) {
+        row.state = AddressState::Releasing;
+        row.releasing = false;
+    }
+    Err(JobFailure::internal("Failed to disassociate IP address"))
+}
+
+/// Takes everything off an address but dying firewall rules, and makes it free.
+fn free(cloud: &mut Cloud, address: Key<PublicIp>) {
     load_balancer_rule::forget_all(cloud, address);
-    firewall_rule::forget_all(cloud, address);
     let forwards: Vec<_> = cloud
         .port_forwards
         .iter()

@@ -170,7 +170,7 @@ impl Builder {
                 programmed: None,
             },
         );
-        load_balancer_rule::push(&mut self.cloud, key);
+        load_balancer_rule::push(&mut self.cloud, key).ok();
         self.tags(ResourceType::LoadBalancer, &id, owner, &rule.tags);
         Ok(())
     }

@@ -14,6 +14,7 @@ use self::machines::{add_vm, offering};
 pub(crate) use self::machines::{add_vm_of_known_offering, vm_named};
 use super::{VirtualMachine, World, WorldError};
 use crate::cloud::{Cloud, Domain, Owner, RuleState, Zone};
+use crate::faults::router::Router;
 use crate::ids::IdSource;
 use crate::jobs::Jobs;
 use crate::object::date;
@@ -96,6 +97,8 @@ fn empty(world: &World) -> Result<Cloud, WorldError> {
         acl_items: Table::new(),
         tags: Table::new(),
         jobs: Jobs::new(world.jobs),
+        router: Router::default(),
+        page_fault: None,
     })
 }
 
