@@ -16,17 +16,23 @@ use crate::ids::IdSource;
 use crate::jobs::Jobs;
 use crate::object::Object;
 use crate::resources::account::{Account, Project};
+use crate::resources::domain::Domain;
 use crate::resources::firewall_rule::FirewallRule;
 use crate::resources::load_balancer_rule::LoadBalancerRule;
 use crate::resources::network::Network;
 use crate::resources::network_acl::{AclItem, AclList};
 use crate::resources::port_forward::PortForward;
 use crate::resources::public_ip::PublicIp;
+use crate::resources::stickiness::Stickiness;
 use crate::resources::tag::Tag;
+use crate::resources::user::{RoleIds, User};
 use crate::resources::virtual_machine::VirtualMachine;
 use crate::resources::vpc::Vpc;
+use crate::settings::Settings;
 use crate::table::{Key, Row, Table};
+use crate::throttle::Throttle;
 use crate::versions::{Feature, Version};
+use crate::world::Role;
 
 /// The world's state.
 #[derive(Debug, Clone)]
@@ -42,8 +48,12 @@ pub(crate) struct Cloud {
     /// The one management server.
     pub(crate) server_id: String,
     pub(crate) zone: Zone,
-    pub(crate) domain: Domain,
+    pub(crate) settings: Settings,
+    pub(crate) throttle: Throttle,
+    pub(crate) domains: Table<Domain>,
     pub(crate) accounts: Table<Account>,
+    pub(crate) users: Table<User>,
+    pub(crate) role_ids: RoleIds,
     pub(crate) projects: Table<Project>,
     pub(crate) networks: Table<Network>,
     pub(crate) vpcs: Table<Vpc>,
@@ -52,6 +62,7 @@ pub(crate) struct Cloud {
     pub(crate) rules: Table<LoadBalancerRule>,
     pub(crate) firewall_rules: Table<FirewallRule>,
     pub(crate) port_forwards: Table<PortForward>,
+    pub(crate) stickiness: Table<Stickiness>,
     /// The last number of the database table that the three kinds of rules share.
     pub(crate) last_rule: u64,
     pub(crate) acl_lists: Table<AclList>,
@@ -71,22 +82,9 @@ pub(crate) struct Zone {
     pub(crate) physical_network: String,
     /// The network of the public range, `networkid` of an address.
     pub(crate) public_network: String,
+    /// `allocationstate`: a disabled zone is hidden from users and gives no addresses.
+    pub(crate) enabled: bool,
     pub(crate) extra: Extra,
-}
-
-/// The one domain.
-#[derive(Debug, Clone)]
-pub(crate) struct Domain {
-    pub(crate) id: String,
-    pub(crate) name: String,
-    pub(crate) path: String,
-}
-
-impl Domain {
-    /// Its number in the database: the root domain is the first.
-    pub(crate) fn number(&self) -> u64 {
-        if self.path.contains('/') { 2 } else { 1 }
-    }
 }
 
 /// Who owns an object.
@@ -109,13 +107,16 @@ impl Cloud {
             Entity::AclItem => number(&self.acl_items, id),
             Entity::AclList => number(&self.acl_lists, id),
             Entity::Address => number(&self.addresses, id),
-            Entity::Domain => self.domain.id.eq_ignore_ascii_case(id).then_some(1),
+            Entity::Account => number(&self.accounts, id),
+            Entity::Domain => number(&self.domains, id),
             Entity::FirewallRule => number(&self.firewall_rules, id),
             Entity::Job => self.jobs.find(id).map(Key::number),
             Entity::LoadBalancerRule => number(&self.rules, id),
             Entity::Network => number(&self.networks, id),
             Entity::PortForward => number(&self.port_forwards, id),
             Entity::Project => number(&self.projects, id),
+            Entity::Stickiness => number(&self.stickiness, id),
+            Entity::User => number(&self.users, id),
             Entity::VirtualMachine => number(&self.vms, id),
             Entity::Vpc => number(&self.vpcs, id),
             Entity::Zone => self.zone.id.eq_ignore_ascii_case(id).then_some(1),
@@ -125,14 +126,65 @@ impl Cloud {
     /// Whether an account may read and change what the owner has.
     pub(crate) fn may_use(&self, caller: Key<Account>, owner: Owner) -> bool {
         match owner {
-            Owner::Account(account) => account == caller,
-            Owner::Project(project) => self.is_member(caller, project),
+            Owner::Account(account) if account == caller => true,
+            Owner::Project(project) if self.is_member(caller, project) => true,
+            Owner::Account(_) | Owner::Project(_) => self.administers(caller, owner),
         }
     }
 
     /// Whether an account works in a project.
     pub(crate) fn is_member(&self, caller: Key<Account>, project: Key<Project>) -> bool {
         self.projects.get(project).is_some_and(|project| project.members.contains(&caller))
+    }
+
+    /// Whether an account is an admin of the owner's domain or of one above it.
+    pub(crate) fn administers(&self, caller: Key<Account>, owner: Owner) -> bool {
+        self.domain_of(owner).is_some_and(|domain| self.administers_domain(caller, domain))
+    }
+
+    /// Whether an account is an admin of the domain or of one above it.
+    pub(crate) fn administers_domain(&self, caller: Key<Account>, domain: Key<Domain>) -> bool {
+        let Some(row) = self.accounts.get(caller) else {
+            return false;
+        };
+        match row.role {
+            Role::RootAdmin => true,
+            Role::DomainAdmin => self.is_below(domain, row.domain),
+            Role::User | Role::ProjectKubernetesService => false,
+        }
+    }
+
+    /// Whether an account is a root admin.
+    pub(crate) fn is_root(&self, caller: Key<Account>) -> bool {
+        self.accounts.get(caller).is_some_and(|row| row.role == Role::RootAdmin)
+    }
+
+    /// Whether lists may name a domain: one's own, and those that an admin administers.
+    pub(crate) fn sees_domain(&self, caller: Key<Account>, domain: Key<Domain>) -> bool {
+        self.domain_of(Owner::Account(caller)) == Some(domain)
+            || self.administers_domain(caller, domain)
+    }
+
+    /// Everybody who can own something.
+    pub(crate) fn owners(&self) -> impl Iterator<Item = Owner> {
+        let accounts = self.accounts.iter().map(|(key, _)| Owner::Account(key));
+        accounts.chain(self.projects.iter().map(|(key, _)| Owner::Project(key)))
+    }
+
+    /// The domain of an owner.
+    pub(crate) fn domain_of(&self, owner: Owner) -> Option<Key<Domain>> {
+        match owner {
+            Owner::Account(account) => self.accounts.get(account).map(|row| row.domain),
+            Owner::Project(project) => self.projects.get(project).map(|row| row.domain),
+        }
+    }
+
+    /// Whether a domain is another one or lies below it.
+    pub(crate) fn is_below(&self, domain: Key<Domain>, above: Key<Domain>) -> bool {
+        match (self.domains.get(domain), self.domains.get(above)) {
+            (Some(domain), Some(above)) => domain.is_below(above),
+            _ => false,
+        }
     }
 
     /// The fields that name an owner: account, or project instead of account, and the domain.
@@ -147,11 +199,12 @@ impl Cloud {
                     .maybe("projectid", row.map(|row| row.id.as_str()))
             }
         };
-        let path = self.version.has(Feature::DomainPath).then_some(self.domain.path.as_str());
+        let domain = self.domain_of(owner).and_then(|key| self.domains.get(key));
+        let path = domain.filter(|_| self.version.has(Feature::DomainPath));
         named
-            .with("domainid", self.domain.id.as_str())
-            .with("domain", self.domain.name.as_str())
-            .maybe("domainpath", path)
+            .maybe("domainid", domain.map(|domain| domain.id.as_str()))
+            .maybe("domain", domain.map(|domain| domain.name.as_str()))
+            .maybe("domainpath", path.map(|domain| domain.path.as_str()))
     }
 
     /// The zone's name and id, as most objects show them.

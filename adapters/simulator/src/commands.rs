@@ -1,24 +1,24 @@
 //! The commands of the simulator: one table that says for each its parameters, who may call it and
 //! what runs it.
 //!
-//! Commands of the User role that are not here yet behave as unknown APIs: stickiness policies,
-//! reserveIpAddress and releaseIpAddress, createNetworkACLList and replaceNetworkACLList,
-//! listResourceDetails, changes of port forwarding, static NAT and everything about the life of virtual
-//! machines (see `Simulator::stop_vm` and its neighbours for that).
+//! Commands that are not here behave as unknown APIs.
 
 use serde_json::Value;
 
-use self::Roles::{All, User};
 use crate::cloud::Cloud;
 use crate::error::{ApiError, JobFailure};
 use crate::jobs::{Accepted, JobKind, Work};
 use crate::params::Params;
 use crate::resources::account::Account;
+use crate::resources::user::User;
 use crate::resources::{
-    account, api, change_acl, create_rule, firewall_rule, job, load_balancer_rule as rule, member,
-    network, network_acl as acl, port_forward, public_ip, tag, virtual_machine, vpc, zone,
+    account, api, change_acl, change_acl_list, create_rule, firewall_rule, job,
+    load_balancer_rule as rule, member, network, network_acl as acl, port_forward, public_ip,
+    resource_limit, stickiness, tag, user, virtual_machine, vm_life, vm_nics, vpc, zone,
 };
 use crate::table::Key;
+use crate::throttle;
+use crate::versions::Version;
 
 /// A command of the API.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub(crate) struct Command {
     root: Option<&'static str>,
     pub(crate) params: &'static [Param],
     pub(crate) roles: Roles,
+    /// The release that brought it; what is older than 4.15 needs none.
+    since: Option<[u16; 3]>,
     pub(crate) handler: Handler,
 }
 
@@ -36,7 +38,9 @@ pub(crate) struct Command {
 pub(crate) enum Handler {
     /// Answers at once and changes nothing.
     Read(Read),
-    /// Exists, but nobody here may call it.
+    /// Answers at once and changes something.
+    Change(Change),
+    /// Is only known to exist: a user may not call it, and an admin gets an error.
     Missing,
     Job(JobHandler),
 }
@@ -44,16 +48,20 @@ pub(crate) enum Handler {
 /// Which roles may call a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Roles {
-    /// Users, and "Project Kubernetes Service Role" too.
+    /// Users and admins, and "Project Kubernetes Service Role" too.
     All,
-    /// Users.
+    /// Users and admins.
     User,
-    /// Root admins, of which there are none.
+    /// Admins of a domain or of all.
+    Domain,
+    /// Root admins.
     Root,
 }
 
 /// Answers at once.
 type Read = fn(&Cloud, &Call) -> Result<Value, ApiError>;
+/// Changes and answers at once.
+type Change = fn(&mut Cloud, &Call) -> Result<Value, ApiError>;
 /// Decides what fails at once, and makes the rows of create commands.
 type Accept = fn(&mut Cloud, &Call) -> Result<Accepted, ApiError>;
 /// Does what the job does before it turns to the router.
@@ -70,11 +78,12 @@ pub(crate) struct JobHandler {
     pub(crate) start: Start,
 }
 
-/// One call of a command by an account.
+/// One call of a command by a user of an account.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) command: &'static Command,
     pub(crate) caller: Key<Account>,
+    pub(crate) user: Key<User>,
     pub(crate) params: Params,
 }
 
@@ -105,6 +114,7 @@ pub(crate) enum Kind {
 /// Kind of object that an id names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Entity {
+    Account,
     AclItem,
     AclList,
     Address,
@@ -115,6 +125,8 @@ pub(crate) enum Entity {
     Network,
     PortForward,
     Project,
+    Stickiness,
+    User,
     VirtualMachine,
     Vpc,
     Zone,
@@ -130,6 +142,14 @@ pub(crate) const fn may(name: &'static str, kind: Kind) -> Param {
 
 pub(crate) const fn since(name: &'static str, kind: Kind, release: &'static str) -> Param {
     Param { name, kind, required: false, since: Some(release) }
+}
+
+impl Param {
+    /// Whether a release has it; an older one ignores it like any unknown name.
+    fn is_known(&self, version: &Version) -> bool {
+        let since = self.since.and_then(|since| since.parse::<Version>().ok());
+        since.is_none_or(|since| version.reaches(since.numbers()))
+    }
 }
 
 /// Parameters of every list command.
@@ -158,9 +178,29 @@ impl Command {
         self
     }
 
-    /// The command of an exact name.
-    pub(crate) fn find(name: &str) -> Option<&'static Command> {
-        COMMANDS.iter().find(|command| command.name == name)
+    /// The same command, unknown before a release.
+    const fn from(mut self, release: [u16; 3]) -> Self {
+        self.since = Some(release);
+        self
+    }
+
+    /// The commands of a release.
+    pub(crate) fn all(version: &Version) -> impl Iterator<Item = &'static Command> {
+        COMMANDS.iter().filter(|command| command.since.is_none_or(|since| version.reaches(since)))
+    }
+
+    /// The command of an exact name in a release.
+    pub(crate) fn find(name: &str, version: &Version) -> Option<&'static Command> {
+        Self::all(version).find(|command| command.name == name)
+    }
+
+    /// Whether the command can change something: asynchronous commands can, and so can a few that
+    /// answer at once.
+    pub(crate) fn mutates(&self) -> bool {
+        match self.handler {
+            Handler::Job(_) | Handler::Change(_) => true,
+            Handler::Read(_) | Handler::Missing => false,
+        }
     }
 
     /// The key under which answers and errors stand.
@@ -177,25 +217,36 @@ impl Command {
         root.strip_suffix("response").unwrap_or(&root).to_owned()
     }
 
-    /// Own parameters first, then those of its kind.
-    pub(crate) fn all_params(&self) -> impl Iterator<Item = &'static Param> {
+    /// The parameters it has in a release: its own first, then those of its kind.
+    pub(crate) fn all_params(&self, version: &Version) -> impl Iterator<Item = &'static Param> {
         let common = match self.handler {
             Handler::Read(_) if self.name.starts_with("list") => LIST_PARAMS,
-            Handler::Read(_) | Handler::Missing => NO_PARAMS,
+            Handler::Read(_) | Handler::Change(_) | Handler::Missing => NO_PARAMS,
             Handler::Job(_) => JOB_PARAMS,
         };
-        self.params.iter().chain(common)
+        self.params.iter().chain(common).filter(|param| param.is_known(version))
     }
 }
 
 /// A command that answers at once.
 const fn read(name: &'static str, roles: Roles, params: &'static [Param], run: Read) -> Command {
-    Command { name, root: None, params, roles, handler: Handler::Read(run) }
+    Command { name, root: None, params, roles, since: None, handler: Handler::Read(run) }
+}
+
+/// A command that changes something and answers at once.
+const fn change(
+    name: &'static str,
+    roles: Roles,
+    params: &'static [Param],
+    run: Change,
+) -> Command {
+    Command { name, root: None, params, roles, since: None, handler: Handler::Change(run) }
 }
 
 /// A command that is only known to exist.
 const fn root_only(name: &'static str) -> Command {
-    Command { name, root: None, params: NO_PARAMS, roles: Roles::Root, handler: Handler::Missing }
+    let handler = Handler::Missing;
+    Command { name, root: None, params: NO_PARAMS, roles: Roles::Root, since: None, handler }
 }
 
 /// An asynchronous command.
@@ -213,6 +264,7 @@ const fn run(
         root: None,
         params,
         roles,
+        since: None,
         handler: Handler::Job(JobHandler { class, kind, accept, start }),
     }
 }
@@ -220,80 +272,141 @@ const fn run(
 /// Every command, by theme: name, roles, parameters, and what runs it. Jobs also have the last part of
 /// their Java class and their kind.
 #[rustfmt::skip]
-pub(crate) const COMMANDS: &[Command] = &[
-    read("listZones", User, zone::LIST_PARAMS, zone::list),
-    read("listCapabilities", User, NO_PARAMS, zone::capabilities),
-    read("listApis", User, api::LIST_PARAMS, api::list),
-    read("listProjects", User, account::LIST_PARAMS, account::list_projects),
-    read("listNetworks", All, network::LIST_PARAMS, network::list),
-    read("listVPCs", User, vpc::LIST_PARAMS, vpc::list),
-    read("listVirtualMachines", All, virtual_machine::LIST_PARAMS, virtual_machine::list),
+const COMMANDS: &[Command] = &[
+    read("listZones", Roles::User, zone::LIST_PARAMS, zone::list),
+    read("listCapabilities", Roles::User, NO_PARAMS, zone::capabilities),
+    read("listApis", Roles::User, api::LIST_PARAMS, api::list),
+    read("listProjects", Roles::User, account::LIST_PARAMS, account::list_projects),
+    read("listNetworks", Roles::All, network::LIST_PARAMS, network::list),
+    read("listVPCs", Roles::User, vpc::LIST_PARAMS, vpc::list),
+    read("listVirtualMachines", Roles::All, virtual_machine::LIST_PARAMS, virtual_machine::list),
 
-    read("queryAsyncJobResult", All, job::QUERY_PARAMS, job::query),
-    read("listAsyncJobs", User, NO_PARAMS, job::list),
+    run("deployVirtualMachine", Roles::User, vm_life::DEPLOY_PARAMS,
+        "user.vm.DeployVMCmd", JobKind::Vm, vm_life::accept_deploy, vm_life::start_deploy),
+    run("startVirtualMachine", Roles::User, vm_life::ID_PARAMS,
+        "user.vm.StartVMCmd", JobKind::Vm, vm_life::accept, vm_life::start),
+    run("stopVirtualMachine", Roles::User, vm_life::ID_PARAMS,
+        "user.vm.StopVMCmd", JobKind::Vm, vm_life::accept, vm_life::stop),
+    run("rebootVirtualMachine", Roles::User, vm_life::ID_PARAMS,
+        "user.vm.RebootVMCmd", JobKind::Vm, vm_life::accept, vm_life::reboot),
+    run("destroyVirtualMachine", Roles::User, vm_life::ID_PARAMS,
+        "user.vm.DestroyVMCmd", JobKind::Vm, vm_life::accept, vm_life::start_destroy),
+    change("recoverVirtualMachine", Roles::User, vm_life::ID_PARAMS, vm_life::recover),
+    change("updateVirtualMachine", Roles::User, vm_life::UPDATE_PARAMS, vm_life::update),
+    run("addNicToVirtualMachine", Roles::User, vm_nics::ADD_PARAMS,
+        "user.vm.AddNicToVMCmd", JobKind::Vm, vm_nics::accept_add, vm_nics::start_add),
+    run("removeNicFromVirtualMachine", Roles::User, vm_nics::NIC_PARAMS,
+        "user.vm.RemoveNicFromVMCmd", JobKind::Vm, Accepted::nothing, vm_nics::start_remove),
+    run("updateDefaultNicForVirtualMachine", Roles::User, vm_nics::NIC_PARAMS,
+        "user.vm.UpdateDefaultNicForVMCmd", JobKind::Vm,
+        Accepted::nothing, vm_nics::start_default),
+    run("addIpToNic", Roles::User, vm_nics::ADD_ADDRESS_PARAMS,
+        "user.vm.AddIpToVmNicCmd", JobKind::Vm,
+        vm_nics::accept_add_address, vm_nics::start_add_address),
+    run("removeIpFromNic", Roles::User, vm_nics::REMOVE_ADDRESS_PARAMS,
+        "user.vm.RemoveIpFromVmNicCmd", JobKind::Vm,
+        Accepted::nothing, vm_nics::start_remove_address),
+
+    read("queryAsyncJobResult", Roles::All, job::QUERY_PARAMS, job::query),
+    read("listAsyncJobs", Roles::User, NO_PARAMS, job::list),
+
+    read("listUserKeys", Roles::User, user::LIST_KEYS_PARAMS, user::list_keys).from([4, 23, 0]),
+    run("registerUserKeys", Roles::User, user::REGISTER_PARAMS,
+        "admin.user.RegisterUserKeysCmd", JobKind::Other,
+        user::accept_register, user::start_register).from([4, 23, 0]),
+    run("disableAccount", Roles::Domain, account::DISABLE_PARAMS,
+        "admin.account.DisableAccountCmd", JobKind::Other,
+        Accepted::nothing, account::start_disable),
+    change("updateResourceLimit", Roles::Domain, resource_limit::UPDATE_PARAMS,
+        resource_limit::update),
+    read("getApiLimit", Roles::User, NO_PARAMS, throttle::limit),
+    change("resetApiLimit", Roles::Root, throttle::RESET_PARAMS, throttle::reset),
 
     root_only("listManagementServers"),
-    root_only("listManagementServersMetrics"),
+    root_only("listManagementServersMetrics").from([4, 17, 0]),
     root_only("addResourceDetail"),
     root_only("listHosts"),
 
-    read("listPublicIpAddresses", All, public_ip::LIST_PARAMS, public_ip::list),
-    run("associateIpAddress", All, public_ip::ASSOCIATE_PARAMS,
+    read("listPublicIpAddresses", Roles::All, public_ip::LIST_PARAMS, public_ip::list),
+    run("associateIpAddress", Roles::All, public_ip::ASSOCIATE_PARAMS,
         "user.address.AssociateIPAddrCmd", JobKind::Associate,
         public_ip::accept_associate, public_ip::start_associate),
-    run("disassociateIpAddress", All, public_ip::DISASSOCIATE_PARAMS,
+    run("disassociateIpAddress", Roles::All, public_ip::DISASSOCIATE_PARAMS,
         "user.address.DisassociateIPAddrCmd", JobKind::Release,
         public_ip::accept_disassociate, public_ip::start_disassociate),
 
-    read("listLoadBalancerRules", All, rule::LIST_PARAMS, rule::list),
-    run("createLoadBalancerRule", All, rule::CREATE_PARAMS,
+    read("listLoadBalancerRules", Roles::All, rule::LIST_PARAMS, rule::list),
+    run("createLoadBalancerRule", Roles::All, rule::CREATE_PARAMS,
         "user.loadbalancer.CreateLoadBalancerRuleCmd", JobKind::CreateRule,
         create_rule::accept, create_rule::start),
-    run("updateLoadBalancerRule", All, rule::UPDATE_PARAMS,
+    run("updateLoadBalancerRule", Roles::All, rule::UPDATE_PARAMS,
         "user.loadbalancer.UpdateLoadBalancerRuleCmd", JobKind::UpdateRule,
         Accepted::nothing, rule::start_update),
-    run("deleteLoadBalancerRule", All, rule::ID_PARAMS,
+    run("deleteLoadBalancerRule", Roles::All, rule::ID_PARAMS,
         "user.loadbalancer.DeleteLoadBalancerRuleCmd", JobKind::DeleteRule,
         Accepted::nothing, rule::start_delete),
 
-    read("listLoadBalancerRuleInstances", All, member::LIST_PARAMS, member::list),
-    run("assignToLoadBalancerRule", All, member::PARAMS,
+    read("listLoadBalancerRuleInstances", Roles::All, member::LIST_PARAMS, member::list),
+    run("assignToLoadBalancerRule", Roles::All, member::PARAMS,
         "user.loadbalancer.AssignToLoadBalancerRuleCmd", JobKind::Assign,
         Accepted::nothing, member::start_assign),
-    run("removeFromLoadBalancerRule", All, member::PARAMS,
+    run("removeFromLoadBalancerRule", Roles::All, member::PARAMS,
         "user.loadbalancer.RemoveFromLoadBalancerRuleCmd", JobKind::Remove,
         Accepted::nothing, member::start_remove),
 
-    read("listFirewallRules", All, firewall_rule::LIST_PARAMS, firewall_rule::list),
-    run("createFirewallRule", All, firewall_rule::CREATE_PARAMS,
+    read("listLBStickinessPolicies", Roles::User, stickiness::LIST_PARAMS, stickiness::list),
+    run("createLBStickinessPolicy", Roles::User, stickiness::CREATE_PARAMS,
+        "user.loadbalancer.CreateLBStickinessPolicyCmd", JobKind::UpdateRule,
+        stickiness::accept_create, stickiness::start_create).under("createLBStickinessPolicy"),
+    run("deleteLBStickinessPolicy", Roles::User, stickiness::DELETE_PARAMS,
+        "user.loadbalancer.DeleteLBStickinessPolicyCmd", JobKind::UpdateRule,
+        Accepted::nothing, stickiness::start_delete).under("deleteLBstickinessrruleresponse"),
+    read("listLBHealthCheckPolicies", Roles::User, stickiness::LIST_HEALTH_PARAMS,
+        stickiness::list_health),
+    run("createLBHealthCheckPolicy", Roles::User, stickiness::HEALTH_PARAMS,
+        "user.loadbalancer.CreateLBHealthCheckPolicyCmd", JobKind::UpdateRule,
+        stickiness::refuse_health, stickiness::start_create),
+
+    read("listFirewallRules", Roles::All, firewall_rule::LIST_PARAMS, firewall_rule::list),
+    run("createFirewallRule", Roles::All, firewall_rule::CREATE_PARAMS,
         "user.firewall.CreateFirewallRuleCmd", JobKind::Firewall,
         firewall_rule::accept_create, firewall_rule::start_create),
-    run("updateFirewallRule", All, firewall_rule::ID_PARAMS,
+    run("updateFirewallRule", Roles::All, firewall_rule::ID_PARAMS,
         "user.firewall.UpdateFirewallRuleCmd", JobKind::Firewall,
         firewall_rule::accept_existing, firewall_rule::start_update),
-    run("deleteFirewallRule", All, firewall_rule::ID_PARAMS,
+    run("deleteFirewallRule", Roles::All, firewall_rule::ID_PARAMS,
         "user.firewall.DeleteFirewallRuleCmd", JobKind::Firewall,
         firewall_rule::accept_existing, firewall_rule::start_delete),
 
-    read("listPortForwardingRules", User, port_forward::LIST_PARAMS, port_forward::list),
+    read("listPortForwardingRules", Roles::User, port_forward::LIST_PARAMS, port_forward::list),
 
-    read("listNetworkACLLists", User, acl::LIST_LISTS_PARAMS, acl::list_lists),
-    read("listNetworkACLs", All, acl::LIST_PARAMS, acl::list),
-    run("createNetworkACL", All, acl::CREATE_PARAMS,
+    read("listNetworkACLLists", Roles::User, acl::LIST_LISTS_PARAMS, acl::list_lists),
+    read("listNetworkACLs", Roles::All, acl::LIST_PARAMS, acl::list),
+    run("createNetworkACL", Roles::All, acl::CREATE_PARAMS,
         "user.network.CreateNetworkACLCmd", JobKind::Acl,
         change_acl::accept_create, change_acl::start_create),
-    run("updateNetworkACLItem", User, acl::UPDATE_PARAMS,
+    run("updateNetworkACLItem", Roles::User, acl::UPDATE_PARAMS,
         "user.network.UpdateNetworkACLItemCmd", JobKind::Acl,
         change_acl::accept_existing, change_acl::start_update).under("createnetworkaclresponse"),
-    run("deleteNetworkACL", All, acl::ID_PARAMS,
+    run("deleteNetworkACL", Roles::All, acl::ID_PARAMS,
         "user.network.DeleteNetworkACLCmd", JobKind::Acl,
         change_acl::accept_existing, change_acl::start_delete),
 
-    read("listTags", User, tag::LIST_PARAMS, tag::list),
-    run("createTags", User, tag::CREATE_PARAMS,
+    run("createNetworkACLList", Roles::User, change_acl_list::CREATE_PARAMS,
+        "user.network.CreateNetworkACLListCmd", JobKind::Acl,
+        change_acl_list::accept_create, change_acl_list::start_create),
+    run("deleteNetworkACLList", Roles::User, change_acl_list::ID_PARAMS,
+        "user.network.DeleteNetworkACLListCmd", JobKind::Acl,
+        change_acl_list::accept_delete, change_acl_list::start_delete),
+    run("replaceNetworkACLList", Roles::User, change_acl_list::REPLACE_PARAMS,
+        "user.network.ReplaceNetworkACLListCmd", JobKind::Acl,
+        Accepted::nothing, change_acl_list::start_replace),
+
+    read("listTags", Roles::User, tag::LIST_PARAMS, tag::list),
+    run("createTags", Roles::User, tag::CREATE_PARAMS,
         "user.tag.CreateTagsCmd", JobKind::Tags,
         Accepted::nothing, tag::start_create),
-    run("deleteTags", User, tag::DELETE_PARAMS,
+    run("deleteTags", Roles::User, tag::DELETE_PARAMS,
         "user.tag.DeleteTagsCmd", JobKind::Tags,
         Accepted::nothing, tag::start_delete),
 ];

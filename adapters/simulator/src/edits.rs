@@ -6,11 +6,10 @@ use std::collections::BTreeSet;
 
 use thiserror::Error;
 
-use crate::cloud::RuleState;
 use crate::object::date;
-use crate::resources::load_balancer_rule::{self, LoadBalancerRule};
-use crate::resources::network::Network;
 use crate::resources::virtual_machine::VirtualMachine;
+use crate::resources::vm_life;
+use crate::settings::SettingError;
 use crate::simulator::Simulator;
 use crate::table::Key;
 use crate::world::{
@@ -23,6 +22,9 @@ pub enum EditError {
     /// A name leads nowhere.
     #[error("the change can not be made")]
     World(#[from] WorldError),
+    /// A setting means nothing here.
+    #[error("the setting can not be changed")]
+    Setting(#[from] SettingError),
     /// The virtual machine is a member of a load-balancer rule, which CloudStack does not allow.
     #[error("virtual machine {vm:?} is a member of a load-balancer rule; remove it first")]
     IsMember {
@@ -86,11 +88,7 @@ impl Simulator {
     /// # Errors
     /// If there is none of that name or id.
     pub fn destroy_vm(&mut self, vm: &str) -> Result<(), EditError> {
-        let key = self.set_state(vm, VmState::Destroyed)?;
-        for rule in self.rules_of(key) {
-            load_balancer_rule::push(&mut self.cloud, rule).ok();
-        }
-        Ok(())
+        self.set_state(vm, VmState::Destroyed).map(|_| ())
     }
 
     /// Removes a virtual machine for good: its mappings end, and its id names nothing any more but
@@ -100,15 +98,7 @@ impl Simulator {
     /// If there is none of that name or id.
     pub fn expunge_vm(&mut self, vm: &str) -> Result<(), EditError> {
         let key = self.vm(vm)?;
-        for rule in self.rules_of(key) {
-            if let Some(row) = self.cloud.rules.get_mut(rule) {
-                for mapping in row.members.iter_mut().filter(|mapping| mapping.vm == key) {
-                    mapping.revoked = true;
-                }
-            }
-            load_balancer_rule::push(&mut self.cloud, rule).ok();
-        }
-        self.cloud.vms.bury(key);
+        vm_life::expunge(&mut self.cloud, key);
         Ok(())
     }
 
@@ -140,7 +130,7 @@ impl Simulator {
         let key = self.vm(vm)?;
         let owner = build::owner_named(&self.cloud, "move_vm", owner)?;
         let network = build::network_named(&self.cloud, "move_vm", network)?;
-        if !self.rules_of(key).is_empty() {
+        if !vm_life::rules_of(&self.cloud, key).is_empty() {
             return Err(EditError::IsMember { vm: vm.to_owned() });
         }
         let id = self.cloud.ids.next_id();
@@ -197,12 +187,7 @@ impl Simulator {
     /// If there is no network of that name or id.
     pub fn implement_network(&mut self, network: &str) -> Result<(), EditError> {
         let key = build::network_named(&self.cloud, "implement_network", network)?;
-        if let Some(row) = self.cloud.networks.get_mut(key) {
-            row.implemented = true;
-        }
-        for rule in self.rules_in(key) {
-            load_balancer_rule::push(&mut self.cloud, rule).ok();
-        }
+        vm_life::implement(&mut self.cloud, key);
         Ok(())
     }
 
@@ -230,28 +215,8 @@ impl Simulator {
 
     fn set_state(&mut self, vm: &str, state: VmState) -> Result<Key<VirtualMachine>, EditError> {
         let key = self.vm(vm)?;
-        if let Some(row) = self.cloud.vms.get_mut(key) {
-            row.state = state;
-        }
+        vm_life::set_state(&mut self.cloud, key, state);
         Ok(key)
-    }
-
-    fn rules_of(&self, vm: Key<VirtualMachine>) -> Vec<Key<LoadBalancerRule>> {
-        self.cloud
-            .rules
-            .iter()
-            .filter(|(_, rule)| rule.members.iter().any(|mapping| mapping.vm == vm))
-            .map(|(key, _)| key)
-            .collect()
-    }
-
-    fn rules_in(&self, network: Key<Network>) -> Vec<Key<LoadBalancerRule>> {
-        self.cloud
-            .rules
-            .iter()
-            .filter(|(_, rule)| rule.network == network && rule.state != RuleState::Deleting)
-            .map(|(key, _)| key)
-            .collect()
     }
 }
 

@@ -11,6 +11,8 @@ pub(crate) struct ApiError {
     /// `cserrorcode`, the class of the Java exception; absent in a plain 401.
     pub(crate) class: Option<u16>,
     pub(crate) text: String,
+    /// `uuidList`: ids of objects that the text is about, each with the name of its field.
+    pub(crate) about: Vec<(String, &'static str)>,
     pub(crate) root: ErrorRoot,
 }
 
@@ -39,7 +41,19 @@ const PERMISSION: &str = "Caller does not have permission to operate with provid
 
 impl ApiError {
     pub(crate) fn new(code: u16, class: u16, text: impl Into<String>) -> Self {
-        Self { code, class: Some(class), text: text.into(), root: ErrorRoot::Command }
+        Self {
+            code,
+            class: Some(class),
+            text: text.into(),
+            about: Vec::new(),
+            root: ErrorRoot::Command,
+        }
+    }
+
+    /// The same error, which names an object.
+    pub(crate) fn about(mut self, id: &str, field: &'static str) -> Self {
+        self.about.push((id.to_owned(), field));
+        self
     }
 
     /// 431 from a Java `InvalidParameterValueException`.
@@ -68,23 +82,27 @@ impl ApiError {
             code: 401,
             class: None,
             text: "unable to verify user credentials and/or request signature".to_owned(),
+            about: Vec::new(),
             root,
         }
     }
 
     /// 432: the role does not allow the command.
     pub(crate) fn forbidden(command: &str, account: &str) -> Self {
-        let text = format!(
+        Self::no_api(format!(
             "The API [{command}] does not exist or is not available for the account {account}."
-        );
-        Self { root: ErrorRoot::Error, ..Self::new(432, 9999, text) }
+        ))
     }
 
     /// 432: the caller is no member of the project.
     pub(crate) fn no_member(command: &str, project: &str) -> Self {
-        let text = format!(
+        Self::no_api(format!(
             "The API [{command}] does not exist or is not available for this account/user in project [{project}]."
-        );
+        ))
+    }
+
+    /// 432: the command is not to be had.
+    pub(crate) fn no_api(text: impl Into<String>) -> Self {
         Self { root: ErrorRoot::Error, ..Self::new(432, 9999, text) }
     }
 
@@ -98,8 +116,13 @@ impl ApiError {
 
     /// What stands under the root key.
     pub(crate) fn body(&self) -> Value {
+        let about: Vec<Value> = self
+            .about
+            .iter()
+            .map(|(id, field)| json!({"uuid": id, "description": field}))
+            .collect();
         Object::new()
-            .with("uuidList", json!([]))
+            .with("uuidList", about)
             .with("errorcode", self.code)
             .maybe("cserrorcode", self.class)
             .with("errortext", self.text.as_str())

@@ -33,6 +33,12 @@ impl IdSource {
         u8::try_from(self.next_word() % 100).unwrap_or(0)
     }
 
+    /// The next API key or secret key: 86 letters and digits, as CloudStack's are long.
+    pub(crate) fn next_secret(&mut self) -> String {
+        let words: Vec<String> = (0..6).map(|_| format!("{:016x}", self.next_word())).collect();
+        words.concat().chars().take(86).collect()
+    }
+
     /// The splitmix64 generator: small, well spread, and the same on every machine.
     fn next_word(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -15,6 +15,7 @@ use crate::error::{ApiError, JobFailure};
 use crate::faults::JobFault;
 use crate::resources::account::Account;
 use crate::resources::public_ip::PublicIp;
+use crate::resources::user::User;
 use crate::table::{Key, Row, Table};
 pub(crate) use crate::work::{Work, success};
 use crate::world::JobDurations;
@@ -34,6 +35,7 @@ pub(crate) struct Jobs {
 pub(crate) struct Job {
     pub(crate) id: String,
     pub(crate) account: Key<Account>,
+    pub(crate) user: Key<User>,
     pub(crate) command: &'static Command,
     pub(crate) created: Timestamp,
     pub(crate) instance: Option<Instance>,
@@ -89,6 +91,10 @@ pub(crate) enum JobKind {
     Firewall,
     Acl,
     Tags,
+    /// Virtual machines and their interfaces.
+    Vm,
+    /// Everything that turns to no router.
+    Other,
 }
 
 impl Accepted {
@@ -106,8 +112,8 @@ impl Row for Job {
 }
 
 impl Jobs {
-    pub(crate) fn new(durations: JobDurations) -> Self {
-        Self { table: Table::new(), running: BTreeSet::new(), durations, fault: None }
+    pub(crate) fn new(durations: &JobDurations) -> Self {
+        Self { table: Table::new(), running: BTreeSet::new(), durations: *durations, fault: None }
     }
 
     /// Sets what goes wrong with the next job.
@@ -170,6 +176,7 @@ impl Jobs {
             firewall,
             acl,
             tags,
+            vm,
         } = &self.durations;
         let own = match kind {
             JobKind::Associate => associate,
@@ -182,6 +189,8 @@ impl Jobs {
             JobKind::Firewall => firewall,
             JobKind::Acl => acl,
             JobKind::Tags => tags,
+            JobKind::Vm => vm,
+            JobKind::Other => &None,
         };
         own.unwrap_or(*default).max(SignedDuration::ZERO)
     }
@@ -217,6 +226,7 @@ impl Cloud {
         let key = self.jobs.table.insert(Job {
             id,
             account: call.caller,
+            user: call.user,
             command: call.command,
             created: now,
             instance,
@@ -259,20 +269,22 @@ impl Cloud {
             if end > until {
                 return;
             }
-            self.jobs.running.remove(&(end, number));
             self.now = self.now.max(end);
             let key = Key::of(number);
             let Some(Job { state: JobState::Running(work), fault, .. }) = self.jobs.table.get(key)
             else {
+                self.jobs.running.remove(&(end, number));
                 continue;
             };
             let (work, fault) = (work.clone(), fault.clone());
+            // Results show their object with the job still running.
             let outcome = match &fault {
                 Some(JobFault::Fails { code, text }) => {
                     Err(JobFailure { code: *code, text: text.clone() })
                 }
                 None | Some(JobFault::Slow(_) | JobFault::Vanishes) => work.finish(self),
             };
+            self.jobs.running.remove(&(end, number));
             if fault == Some(JobFault::Vanishes) {
                 self.jobs.table.remove(key);
             }

@@ -40,6 +40,7 @@
 //! # Ok::<(), ccm_simulator::WorldError>(())
 //! ```
 
+mod access;
 mod auth;
 mod cidrs;
 mod cloud;
@@ -53,12 +54,15 @@ mod jobs;
 mod lists;
 mod message;
 mod object;
+mod operator;
 mod params;
 mod resources;
+mod settings;
 mod simulator;
 mod table;
 #[cfg(test)]
 mod testing;
+mod throttle;
 mod traffic;
 mod versions;
 mod work;
@@ -67,6 +71,7 @@ mod xml;
 
 pub use crate::edits::EditError;
 pub use crate::message::{Method, NoAnswer, Request, Response};
+pub use crate::settings::SettingError;
 pub use crate::simulator::{LoggedCall, Simulator};
 pub use crate::traffic::{Layer, Member, Protocol, Reach, TrafficQuery};
 pub use crate::versions::{NotAVersion, Version};

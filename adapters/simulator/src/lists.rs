@@ -1,44 +1,126 @@
 //! What all list commands share: whose objects are seen, which page, and the filters by keyword and
 //! tag.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use crate::cloud::{Cloud, Owner};
 use crate::commands::Call;
 use crate::error::ApiError;
 use crate::params::Params;
+use crate::resources::domain::Domain;
 use crate::resources::tag::{ResourceType, tags_of};
+use crate::table::Key;
 
-/// The owners whose objects a list shows.
+/// The owners whose objects a list shows (`AccountManagerImpl.buildACLSearchParameters`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Scope {
-    owners: Vec<Owner>,
+    owners: BTreeSet<Owner>,
 }
 
 impl Scope {
     /// Users see their own objects; with `projectid` a project's; with `-1` those of all their
-    /// projects.
-    pub(crate) fn of(cloud: &Cloud, call: &Call) -> Self {
-        let own = Owner::Account(call.caller);
-        if call.params.text("projectid") != Some("-1") {
-            let owner = call.params.key("projectid").map_or(own, Owner::Project);
-            return Self { owners: vec![owner] };
+    /// projects. Admins see further: by id, with `listall`, or in the domain that they name.
+    ///
+    /// # Errors
+    /// 431 for an account that is not there, 531 for one, a project or a domain out of reach.
+    pub(crate) fn of(cloud: &Cloud, call: &Call) -> Result<Self, ApiError> {
+        Self::read(cloud, call, call.params.text("id").is_some())
+    }
+
+    /// The same for networks, which nobody finds by id who would not find them without.
+    pub(crate) fn of_networks(cloud: &Cloud, call: &Call) -> Result<Self, ApiError> {
+        Self::read(cloud, call, false)
+    }
+
+    fn read(cloud: &Cloud, call: &Call, by_id: bool) -> Result<Self, ApiError> {
+        let params = &call.params;
+        let domain = params.key::<Domain>("domainid");
+        if domain.is_some_and(|domain| !cloud.sees_domain(call.caller, domain)) {
+            return Err(ApiError::permission());
         }
-        let mut owners: Vec<Owner> = cloud
-            .projects
-            .iter()
-            .filter(|(_, project)| project.members.contains(&call.caller))
-            .map(|(key, _)| Owner::Project(key))
-            .collect();
-        if owners.is_empty() || call.params.flag("listall") == Some(true) {
-            owners.push(own);
-        }
-        Self { owners }
+        let owners = match (params.filled("account"), params.text("projectid")) {
+            (Some(_), Some(_)) => {
+                return Err(ApiError::invalid("Account and projectId can't be specified together"));
+            }
+            (Some(name), None) => BTreeSet::from([named_account(cloud, call, domain, name)?]),
+            (None, Some("-1")) => of_all_projects(cloud, call),
+            (None, Some(_)) => BTreeSet::from([named_project(cloud, call)?]),
+            (None, None) => of_caller(cloud, call, domain, by_id),
+        };
+        Ok(Self { owners })
     }
 
     pub(crate) fn covers(&self, owner: Owner) -> bool {
         self.owners.contains(&owner)
     }
+}
+
+/// `account`, in the domain named or else in the caller's.
+fn named_account(
+    cloud: &Cloud,
+    call: &Call,
+    domain: Option<Key<Domain>>,
+    name: &str,
+) -> Result<Owner, ApiError> {
+    let own = cloud.domain_of(Owner::Account(call.caller));
+    let domain = domain.or(own).ok_or_else(ApiError::permission)?;
+    let owner = cloud.account_in(domain, name)?;
+    if cloud.may_use(call.caller, owner) { Ok(owner) } else { Err(ApiError::permission()) }
+}
+
+fn named_project(cloud: &Cloud, call: &Call) -> Result<Owner, ApiError> {
+    let owner = call.params.key("projectid").map(Owner::Project);
+    owner.filter(|owner| cloud.may_use(call.caller, *owner)).ok_or_else(ApiError::permission)
+}
+
+fn of_all_projects(cloud: &Cloud, call: &Call) -> BTreeSet<Owner> {
+    let own = Owner::Account(call.caller);
+    let mut owners: BTreeSet<Owner> = cloud
+        .owners()
+        .filter(|owner| match owner {
+            Owner::Project(_) => cloud.may_use(call.caller, *owner),
+            Owner::Account(_) => lists_all(call) && cloud.administers(call.caller, *owner),
+        })
+        .collect();
+    if owners.is_empty() || lists_all(call) {
+        owners.insert(own);
+    }
+    owners
+}
+
+/// Without any of the filters: one's own, or all that an admin asks for. Objects of projects are
+/// among those only by id.
+fn of_caller(
+    cloud: &Cloud,
+    call: &Call,
+    domain: Option<Key<Domain>>,
+    by_id: bool,
+) -> BTreeSet<Owner> {
+    let asks_further = domain.is_some() || by_id || lists_all(call);
+    let recursive = domain.is_none() || call.params.flag("isrecursive") == Some(true);
+    let is_in = |owner: Owner| {
+        let inner = cloud.domain_of(owner);
+        domain.is_none_or(|domain| {
+            inner == Some(domain)
+                || recursive && inner.is_some_and(|inner| cloud.is_below(inner, domain))
+        })
+    };
+    cloud
+        .owners()
+        .filter(|owner| {
+            let is_own = *owner == Owner::Account(call.caller);
+            let is_asked = asks_further
+                && cloud.administers(call.caller, *owner)
+                && (by_id || matches!(owner, Owner::Account(_)));
+            (is_own || is_asked) && is_in(*owner)
+        })
+        .collect()
+}
+
+fn lists_all(call: &Call) -> bool {
+    call.params.flag("listall") == Some(true)
 }
 
 /// The answer of a list: the page that was asked for under `key`, and how many rows there are in
@@ -193,7 +275,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::testing::Lab;
+    use crate::testing::{Lab, text};
 
     #[test]
     fn keyword_is_a_substring_with_live_wildcards() {
@@ -268,6 +350,49 @@ mod tests {
         let refused = lab.by("other").refused("listNetworks", &[("projectid", &project)]);
         assert_eq!((refused.code, refused.root.as_str()), (432, "errorresponse"));
         assert!(refused.text.contains(&format!("in project [{project}]")), "{}", refused.text);
+    }
+
+    #[test]
+    fn each_role_sees_what_its_filters_ask_for() {
+        let mut lab = Lab::new();
+        let vm = lab.id("listVirtualMachines", "node-1");
+        let project = lab.id("listProjects", "web");
+        let branch = lab.by("root").rows("listUserKeys", &[("listall", "true")]);
+        let branch = branch.iter().find(|pair| pair["username"] == "remote").unwrap();
+        let branch = text(&branch["domainid"]);
+        let all = "node-1 node-2 tnode-1 stranger";
+        let mut check = |caller: &'static str, params: &[(&str, &str)], expected: &str| {
+            let names = lab.by(caller).column("listVirtualMachines", params, "name").join(" ");
+            assert_eq!(names, expected, "{caller} {params:?}");
+        };
+        let listall = ("listall", "true");
+        check("other", &[listall], "stranger");
+        check("root", &[], "");
+        check("root", &[listall], &format!("{all} away"));
+        check("root", &[("id", &vm)], "node-1");
+        check("root", &[("projectid", &project)], "pnode-1");
+        check("root", &[("projectid", "-1")], "pnode-1");
+        check("root", &[("projectid", "-1"), listall], &format!("pnode-1 {all} away"));
+        check("root", &[("account", "other")], "stranger");
+        check("root", &[("domainid", &branch)], "away");
+        check("boss", &[listall], "away");
+        check("boss", &[("id", &vm)], "");
+        check("boss", &[("account", "remote")], "away");
+    }
+
+    #[test]
+    fn accounts_projects_and_domains_out_of_reach_are_refused() {
+        let mut lab = Lab::new();
+        let project = lab.id("listProjects", "web");
+        let list = "listVirtualMachines";
+        assert_eq!(lab.refused(list, &[("account", "other")]).code, 531);
+        assert_eq!(lab.refused(list, &[("account", "nobody")]).code, 431);
+        let both = [("account", "prod"), ("projectid", project.as_str())];
+        assert_eq!(lab.refused(list, &both).code, 431);
+        lab.by("boss");
+        assert_eq!(lab.refused(list, &[("projectid", &project)]).code, 531);
+        let root = text(&lab.by("root").rows("listUserKeys", &[])[0]["domainid"]);
+        assert_eq!(lab.by("boss").refused(list, &[("domainid", &root)]).code, 531);
     }
 
     #[test]

@@ -47,6 +47,12 @@ impl Object {
     }
 }
 
+impl From<Map<String, Value>> for Object {
+    fn from(map: Map<String, Value>) -> Self {
+        Self(map)
+    }
+}
+
 impl From<Object> for Value {
     fn from(object: Object) -> Self {
         Value::Object(object.0)

@@ -43,7 +43,9 @@ impl Params {
                 )));
             }
         }
-        for param in command.all_params() {
+        let declared: Vec<&Param> = command.all_params(&cloud.version).collect();
+        params.texts.retain(|name, _| declared.iter().any(|param| param.name == name));
+        for param in declared {
             params.check(param, command, cloud)?;
         }
         Ok(params)

@@ -1,15 +1,13 @@
 //! The simulator: one request at a time, with the time of the request.
 //!
 //! Every call first brings the world to `now`: jobs that end until then end, in the order of their
-//! ends. Then the checks run in CloudStack's order: the API is known, key and signature are there,
-//! the signature has not expired, the key is somebody's and enabled, the role allows the command,
-//! the signature is right, the parameters are good, the caller is a member of the project named.
+//! ends. Then it is decided who may call (`access.rs`), whether the parameters are good
+//! (`params.rs`), and the command runs.
 
 use std::net::IpAddr;
 
 use jiff::Timestamp;
 
-use crate::auth::{in_time, signed_with};
 use crate::cloud::Cloud;
 use crate::commands::{Call, Command, Handler, JobHandler};
 use crate::error::{ApiError, ErrorRoot};
@@ -18,8 +16,7 @@ use crate::ids::is_uuid;
 use crate::message::{Format, Request, Response};
 use crate::object::Object;
 use crate::params::Params;
-use crate::resources::account::{Account, Project};
-use crate::resources::api::allows;
+use crate::resources::user::User;
 use crate::table::Key;
 use crate::traffic::{self, Reach, TrafficQuery};
 use crate::world::{World, WorldError, build};
@@ -47,7 +44,8 @@ pub struct LoggedCall {
     pub command: &'static str,
     /// Its parameters without those of signing and formatting.
     pub params: Vec<(String, String)>,
-    /// Whether the command can change something: asynchronous commands do.
+    /// Whether the command can change something: asynchronous commands do, and a few that answer
+    /// at once.
     pub mutates: bool,
     /// HTTP status of the answer; 200 of a mutating command means that its job was accepted.
     pub status: u16,
@@ -83,15 +81,18 @@ impl Simulator {
     /// Answers a request at the time that it is.
     pub(crate) fn answer(&mut self, request: &Request) -> Response {
         let format = request.format();
-        let command = request.exact("command").and_then(Command::find);
+        let version = &self.cloud.version;
+        let command = request.exact("command").and_then(|name| Command::find(name, version));
         let outcome = self
+            .cloud
             .authorize(request, command)
-            .and_then(|(caller, command)| self.run(caller, command, &request.params));
+            .and_then(|(user, command)| self.run(user, command, &request.params));
         self.respond(command, outcome, format)
     }
 
-    /// Runs a command as an account, by its name, without key and signature. The answer is JSON. An
-    /// account that does not exist gets the answer to an unknown key.
+    /// Runs a command as a user, by its name, without key and signature; the first user of an
+    /// account has the account's name. The answer is JSON. A user that does not exist or may not
+    /// log in gets the answer to an unknown key.
     pub fn call(
         &mut self,
         caller: &str,
@@ -100,23 +101,32 @@ impl Simulator {
         now: Timestamp,
     ) -> Response {
         self.advance(now);
-        let known = Command::find(command);
-        let account = self
-            .cloud
-            .accounts
-            .iter()
-            .find(|(_, account)| account.name == caller)
-            .map(|(key, _)| key);
+        let known = Command::find(command, &self.cloud.version);
         let params: Vec<(String, String)> =
             params.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let outcome = match (account, known) {
-            (Some(caller), Some(command)) => {
-                self.check_role(caller, command).and_then(|()| self.run(caller, command, &params))
-            }
+        let outcome = match (self.user_named(caller), known) {
+            (Some(user), Some(command)) => self.run_unsigned(user, command, &params),
             (_, None) => Err(ApiError::unauthorized(ErrorRoot::Error)),
             (None, Some(_)) => Err(ApiError::unauthorized(ErrorRoot::Command)),
         };
         self.respond(known, outcome, Format::Json)
+    }
+
+    fn user_named(&self, name: &str) -> Option<Key<User>> {
+        let mut users = self.cloud.users.iter();
+        let (key, _) = users.find(|(_, user)| user.name == name)?;
+        self.cloud.may_log_in(key).then_some(key)
+    }
+
+    fn run_unsigned(
+        &mut self,
+        user: Key<User>,
+        command: &'static Command,
+        params: &[(String, String)],
+    ) -> Result<serde_json::Value, ApiError> {
+        let project = params.iter().find(|(name, _)| name.eq_ignore_ascii_case("projectid"));
+        self.cloud.check_call(user, command, project.map(|(_, id)| id.as_str()))?;
+        self.run(user, command, params)
     }
 
     /// The earliest instant at which a running job ends.
@@ -161,67 +171,27 @@ impl Simulator {
         &self.calls
     }
 
-    /// Everything up to and including the signature.
-    fn authorize(
-        &self,
-        request: &Request,
-        command: Option<&'static Command>,
-    ) -> Result<(Key<Account>, &'static Command), ApiError> {
-        let Some(command) = command else {
-            let root = match request.exact("command") {
-                Some(_) => ErrorRoot::Error,
-                None => ErrorRoot::Null,
-            };
-            return Err(ApiError::unauthorized(root));
-        };
-        let refused = || ApiError::unauthorized(ErrorRoot::Command);
-        let api_key = request.param("apikey").ok_or_else(refused)?;
-        if request.param("signature").is_none() || !in_time(request, self.cloud.now) {
-            return Err(refused());
-        }
-        let (caller, account) = self
-            .cloud
-            .accounts
-            .iter()
-            .find(|(_, account)| {
-                account.enabled && !api_key.is_empty() && account.api_key == api_key
-            })
-            .ok_or_else(refused)?;
-        self.check_role(caller, command)?;
-        if !signed_with(request, &account.secret_key) {
-            return Err(refused());
-        }
-        Ok((caller, command))
-    }
-
-    fn check_role(&self, caller: Key<Account>, command: &Command) -> Result<(), ApiError> {
-        match self.cloud.accounts.get(caller) {
-            Some(account) if allows(account.role, command) => Ok(()),
-            Some(account) => Err(ApiError::forbidden(command.name, &account.name)),
-            None => Err(ApiError::unauthorized(ErrorRoot::Command)),
-        }
-    }
-
-    /// Parameters, project, and the command itself.
+    /// Parameters, and the command itself.
     fn run(
         &mut self,
-        caller: Key<Account>,
+        user: Key<User>,
         command: &'static Command,
         given: &[(String, String)],
     ) -> Result<serde_json::Value, ApiError> {
-        let outcome = self.run_unlogged(caller, command, given);
+        let outcome = self.run_unlogged(user, command, given);
         let params = given
             .iter()
             .filter(|(name, _)| !UNLOGGED.contains(&name.to_lowercase().as_str()))
             .cloned()
             .collect();
-        let account = self.cloud.accounts.get(caller);
+        let account =
+            self.cloud.users.get(user).and_then(|row| self.cloud.accounts.get(row.account));
         self.calls.push(LoggedCall {
             at: self.cloud.now,
             account: account.map(|account| account.name.clone()).unwrap_or_default(),
             command: command.name,
             params,
-            mutates: matches!(command.handler, Handler::Job(_)),
+            mutates: command.mutates(),
             status: outcome.as_ref().map_or_else(|error| error.code, |_| 200),
         });
         outcome
@@ -229,20 +199,17 @@ impl Simulator {
 
     fn run_unlogged(
         &mut self,
-        caller: Key<Account>,
+        user: Key<User>,
         command: &'static Command,
         given: &[(String, String)],
     ) -> Result<serde_json::Value, ApiError> {
         let params = Params::read(given, command, &self.cloud)?;
-        if let Some(project) = params.key::<Project>("projectid")
-            && !self.cloud.is_member(caller, project)
-        {
-            let id = self.cloud.projects.get(project).map_or("", |row| row.id.as_str());
-            return Err(ApiError::no_member(command.name, id));
-        }
-        let call = Call { command, caller, params };
+        let caller = self.cloud.users.get(user).map(|row| row.account);
+        let caller = caller.ok_or_else(|| ApiError::unauthorized(ErrorRoot::Command))?;
+        let call = Call { command, caller, user, params };
         match &command.handler {
             Handler::Read(read) => read(&self.cloud, &call),
+            Handler::Change(change) => change(&mut self.cloud, &call),
             Handler::Job(handler) => self.accept(handler, &call),
             Handler::Missing => Err(ApiError::internal(9999)),
         }
@@ -379,7 +346,7 @@ mod tests {
                 )
             );
         }
-        let refused = lab.refused("createLBStickinessPolicy", &[]);
+        let refused = lab.refused("listNothings", &[]);
         assert_eq!(
             (refused.code, refused.class, refused.root.as_str()),
             (401, None, "errorresponse")

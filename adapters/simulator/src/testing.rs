@@ -3,11 +3,13 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use crate::auth::signature;
+use crate::message::{Method, Request};
 use crate::simulator::Simulator;
 use crate::traffic::{Protocol, Reach, TrafficQuery};
 use crate::world::World;
 
-/// Two owners, an isolated and an idle network, and a VPC with four kinds of tiers. Jobs take no
+/// Two owners, admins, a domain below the first, an isolated and an idle network, and a VPC with four kinds of tiers. Jobs take no
 /// time.
 const WORLD: &str = "
 version: 1
@@ -18,6 +20,10 @@ accounts:
   - {name: prod, api-key: AKprod, secret-key: SKprod, limits: {public-ips: 6}, projects: [web]}
   - {name: other, api-key: AKother, secret-key: SKother}
   - {name: kubeadmin, role: Project Kubernetes Service Role, api-key: AKkube, secret-key: SKkube, projects: [web]}
+  - {name: root, role: Root Admin, api-key: AKroot, secret-key: SKroot}
+  - {name: boss, role: Domain Admin, domain: branch, api-key: AKboss, secret-key: SKboss}
+  - {name: remote, domain: branch, api-key: AKremote, secret-key: SKremote}
+domains: [{name: branch, path: ROOT/branch}]
 projects:
   - {name: web}
 networks:
@@ -42,6 +48,7 @@ virtual-machines:
   - {name: tnode-1, owner: prod, nics: [{network: tier, address: 10.2.1.11}]}
   - {name: stranger, owner: other, nics: [{network: foreign, address: 10.1.1.99}]}
   - {name: pnode-1, owner: web, nics: [{network: shop, address: 10.1.1.21}]}
+  - {name: away, owner: remote}
 addresses:
   - {address: 203.0.113.1, owner: prod, network: iso, source-nat: true}
   - {address: 203.0.113.2, owner: prod, network: iso}
@@ -115,6 +122,31 @@ impl Lab {
         let body: Value = serde_json::from_str(&response.body).unwrap();
         let (root, body) = body.as_object().unwrap().iter().next().unwrap();
         (response.status, root.clone(), body.clone())
+    }
+
+    /// A signed request without parameters: status and body.
+    pub(crate) fn signed(&mut self, api_key: &str, secret: &str, command: &str) -> (u16, Value) {
+        self.signed_with(Method::Post, api_key, secret, &[("command", command)])
+    }
+
+    /// A signed request of these parameters: status and body.
+    pub(crate) fn signed_with(
+        &mut self,
+        method: Method,
+        api_key: &str,
+        secret: &str,
+        params: &[(&str, &str)],
+    ) -> (u16, Value) {
+        let common = [("response", "json"), ("apiKey", api_key)];
+        let params = params
+            .iter()
+            .chain(&common)
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let mut request = Request { method, params: params.collect() };
+        let signature = signature(&request, secret);
+        request.params.push(("signature".to_owned(), signature));
+        let response = self.simulator.handle(&request, self.now);
+        (response.status, serde_json::from_str(&response.body).unwrap())
     }
 
     /// A request that succeeds: what stands under the root key.

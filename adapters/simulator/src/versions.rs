@@ -41,6 +41,11 @@ pub(crate) enum Feature {
     ForbiddenApiNameListsAll,
     NicEnabled,
     VpcConserveMode,
+    DeniedIs432,
+    ApiKeyAccess,
+    PostOnlyMode,
+    KeyPairs,
+    GlobalAclLists,
 }
 
 /// The releases in which the differences began, and how it was before: the place to look when a test of one release fails
@@ -50,10 +55,14 @@ const SINCE: &[([u16; 3], Feature, &str)] = &[
     ([4, 17, 0], Feature::RuleAndVmNamesMatchExactly, "`name` of rules and VMs was a substring"),
     ([4, 17, 0], Feature::AclDefaultCoversIpv6, "an ACL item without cidrlist got 0.0.0.0/0 only"),
     ([4, 18, 0], Feature::RuleCidrList, "createLoadBalancerRule refused cidrlist"),
+    ([4, 18, 0], Feature::DeniedIs432, "a command that a role denies got 401, as if the key were wrong"),
+    ([4, 19, 0], Feature::GlobalAclLists, "every ACL list belonged to a VPC"),
     ([4, 19, 0], Feature::HasRules, "public IP addresses did not tell whether they have rules"),
     ([4, 19, 0], Feature::ReleaseByAddress, "disassociateIpAddress knew ids only"),
     ([4, 19, 2], Feature::DomainPath, "rules and addresses had no domainpath"),
     ([4, 20, 0], Feature::AclKeyword, "listNetworkACLs ignored keyword"),
+    ([4, 20, 1], Feature::ApiKeyAccess, "API keys could not be turned off"),
+    ([4, 21, 0], Feature::PostOnlyMode, "`enforce.post.requests.and.timestamps` did not exist"),
     ([4, 21, 0], Feature::XmlErrorsWithoutVersion, "XML errors showed the version too"),
     ([4, 22, 0], Feature::RuleCidrListUpdate, "updateLoadBalancerRule ignored cidrlist"),
     ([4, 22, 0], Feature::UpdatePushesMostly, "an update was pushed only for another algorithm"),
@@ -62,6 +71,7 @@ const SINCE: &[([u16; 3], Feature, &str)] = &[
     ([4, 22, 1], Feature::RuleNetworkChecked, "a rule's networkid other than its address's was ignored"),
     ([4, 22, 1], Feature::JobByResource, "queryAsyncJobResult knew jobid only"),
     ([4, 22, 1], Feature::AddressStateList, "listPublicIpAddresses took one state, unchecked"),
+    ([4, 23, 0], Feature::KeyPairs, "a user had one key pair without rules, and a signed call counted once"),
     ([4, 23, 0], Feature::AssignErrorReason, "a failed assign gave no reason"),
     ([4, 23, 0], Feature::RulesBuried, "ids of deleted rules were unknown at once"),
     ([4, 23, 0], Feature::VpcFirewall, "addresses of a VPC had no firewall"),
@@ -73,7 +83,16 @@ const SINCE: &[([u16; 3], Feature, &str)] = &[
 impl Version {
     /// Whether a difference has begun in this release.
     pub(crate) fn has(&self, feature: Feature) -> bool {
-        SINCE.iter().any(|(since, known, _)| *known == feature && self.numbers >= *since)
+        SINCE.iter().any(|(since, known, _)| *known == feature && self.reaches(*since))
+    }
+
+    /// Whether this is the release of these numbers or a later one.
+    pub(crate) fn reaches(&self, numbers: [u16; 3]) -> bool {
+        self.numbers >= numbers
+    }
+
+    pub(crate) fn numbers(&self) -> [u16; 3] {
+        self.numbers
     }
 }
 

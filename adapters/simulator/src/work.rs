@@ -15,6 +15,8 @@ use crate::resources::load_balancer_rule::{self, LoadBalancerRule, Updated};
 use crate::resources::member::{self, Assigned, Removed};
 use crate::resources::network_acl::AclItem;
 use crate::resources::public_ip::{self, PublicIp};
+use crate::resources::virtual_machine::{Details, VirtualMachine};
+use crate::resources::vm_life::{self, Change};
 use crate::resources::{change_acl, create_rule};
 use crate::table::Key;
 
@@ -35,6 +37,12 @@ pub(crate) enum Work {
     },
     RuleUpdated(Box<Updated>),
     RuleDeleted(load_balancer_rule::Deleted),
+    /// Nothing but a push of a rule: its result, and what the job says if the router refuses.
+    RulePushed {
+        rule: Key<LoadBalancerRule>,
+        result: Value,
+        refused: &'static str,
+    },
     MembersAssigned(Assigned),
     MembersRemoved(Removed),
     FirewallCreated(Key<FirewallRule>),
@@ -45,6 +53,12 @@ pub(crate) enum Work {
         result: Value,
     },
     AclDeleted(Key<AclItem>),
+    VmChanged {
+        vm: Key<VirtualMachine>,
+        change: Change,
+        /// What the result shows of it.
+        details: Details,
+    },
 }
 
 impl Work {
@@ -59,14 +73,15 @@ impl Work {
     /// What it sends to the router. Where there is none nothing is sent.
     fn pushes(&self, cloud: &Cloud) -> Vec<RouterPart> {
         match self {
-            Self::Done(_) | Self::AddressAssociated { .. } => Vec::new(),
+            Self::Done(_) | Self::AddressAssociated { .. } | Self::VmChanged { .. } => Vec::new(),
             Self::AddressReleased(address) => public_ip::release_pushes(cloud, *address),
             Self::RuleCreated { firewall, .. } => {
                 firewall.map(|rule| firewall_rule::pushes(cloud, rule)).unwrap_or_default()
             }
             Self::RuleUpdated(updated) => load_balancer_rule::pushes(cloud, updated.rule),
             Self::RuleDeleted(deleted) => load_balancer_rule::delete_pushes(cloud, deleted.rule),
-            Self::MembersAssigned(Assigned { rule, .. })
+            Self::RulePushed { rule, .. }
+            | Self::MembersAssigned(Assigned { rule, .. })
             | Self::MembersRemoved(Removed { rule, .. }) => {
                 load_balancer_rule::pushes(cloud, *rule)
             }
@@ -89,12 +104,14 @@ impl Work {
             | Self::RuleCreated { .. }
             | Self::RuleUpdated(_)
             | Self::RuleDeleted(_)
+            | Self::RulePushed { .. }
             | Self::MembersAssigned(_)
             | Self::MembersRemoved(_)
             | Self::FirewallDeleted(_)
             | Self::AclCreated(_)
             | Self::AclUpdated { .. }
-            | Self::AclDeleted(_) => None,
+            | Self::AclDeleted(_)
+            | Self::VmChanged { .. } => None,
         }
     }
 
@@ -112,6 +129,9 @@ impl Work {
             }
             Self::RuleUpdated(updated) => load_balancer_rule::finish_update(cloud, *updated),
             Self::RuleDeleted(deleted) => load_balancer_rule::finish_delete(cloud, &deleted),
+            Self::RulePushed { rule, result, refused } => load_balancer_rule::push(cloud, rule)
+                .map(|()| result)
+                .map_err(|_| JobFailure::internal(refused)),
             Self::MembersAssigned(assigned) => member::finish_assign(cloud, &assigned),
             Self::MembersRemoved(removed) => member::finish_remove(cloud, &removed),
             Self::FirewallCreated(rule) => firewall_rule::finish_create(cloud, rule),
@@ -125,6 +145,7 @@ impl Work {
                 change_acl::finish_delete(cloud, item);
                 Ok(success())
             }
+            Self::VmChanged { vm, change, details } => vm_life::finish(cloud, vm, change, &details),
         }
     }
 }

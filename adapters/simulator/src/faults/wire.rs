@@ -191,8 +191,10 @@ impl Simulator {
             Mishap::Error { code, text } => {
                 let root = if code == 432 { ErrorRoot::Error } else { ErrorRoot::Command };
                 let class = (code != 401).then_some(9999);
-                let command = request.exact("command").and_then(Command::find);
-                let error = ApiError { code, class, text, root };
+                let version = &self.cloud.version;
+                let command =
+                    request.exact("command").and_then(|name| Command::find(name, version));
+                let error = ApiError { code, class, text, root, about: Vec::new() };
                 Ok(self.respond(command, Err(error), request.format()))
             }
             Mishap::Body { status, body } => {
@@ -223,7 +225,7 @@ impl Simulator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::sign;
+    use crate::auth::signature;
     use crate::message::Method;
     use crate::testing::{Lab, rule_params, text};
 
@@ -233,7 +235,8 @@ mod tests {
         let all = own.iter().chain(params);
         let params = all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let mut request = Request { method: Method::Post, params };
-        sign(&mut request, "SKprod");
+        let signature = signature(&request, "SKprod");
+        request.params.push(("signature".to_owned(), signature));
         request
     }
 

@@ -3,25 +3,27 @@
 use serde_json::{Value, json};
 
 use crate::cloud::{Cloud, Extra, Owner};
-use crate::commands::{Call, Entity, Kind, Param, may};
-use crate::error::ApiError;
+use crate::commands::{Call, Entity, Kind, Param, may, must};
+use crate::error::{ApiError, JobFailure};
+use crate::jobs::{Accepted, Work};
 use crate::lists::{answer, equal, keyword_matches};
 use crate::object::Object;
+use crate::resources::domain::Domain;
 use crate::resources::tag::{ResourceType, inline_tags};
+use crate::resources::user::User;
 use crate::table::{Key, Row};
-use crate::world::Role;
+use crate::world::{Role, State};
 
-/// An account with its one user.
+/// An account, whose users call.
 #[derive(Debug, Clone)]
 pub(crate) struct Account {
     pub(crate) id: String,
     pub(crate) name: String,
-    pub(crate) user: String,
+    pub(crate) domain: Key<Domain>,
     pub(crate) role: Role,
-    pub(crate) api_key: String,
-    pub(crate) secret_key: String,
-    /// A disabled account gets 401 for everything.
-    pub(crate) enabled: bool,
+    pub(crate) state: State,
+    /// Whether keys are of use to its users; `None` is as the setting says.
+    pub(crate) api_key_access: Option<bool>,
     pub(crate) public_ip_limit: Option<usize>,
 }
 
@@ -31,6 +33,7 @@ pub(crate) struct Project {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) display_text: String,
+    pub(crate) domain: Key<Domain>,
     pub(crate) created: String,
     /// The accounts that work in it; the first is its owner.
     pub(crate) members: Vec<Key<Account>>,
@@ -57,14 +60,88 @@ pub(crate) const LIST_PARAMS: &[Param] = &[
     may("state", Kind::Text),
 ];
 
-/// listProjects: those the caller belongs to; a tag filter is accepted and ignored.
+impl Cloud {
+    /// The user that an account has had from the beginning.
+    pub(crate) fn first_user(&self, account: Key<Account>) -> Option<Key<User>> {
+        self.users.iter().find(|(_, user)| user.account == account).map(|(key, _)| key)
+    }
+
+    /// The account of a name in a domain.
+    ///
+    /// # Errors
+    /// 431 if there is none.
+    pub(crate) fn account_in(&self, domain: Key<Domain>, name: &str) -> Result<Owner, ApiError> {
+        self.accounts
+            .iter()
+            .find(|(_, row)| row.domain == domain && equal(&row.name, name))
+            .map(|(key, _)| Owner::Account(key))
+            .ok_or_else(|| {
+                let id = self.domains.get(domain).map_or("", |domain| domain.id.as_str());
+                ApiError::invalid(format!("could not find account {name} in domain {id}"))
+            })
+    }
+}
+
+pub(crate) const DISABLE_PARAMS: &[Param] = &[
+    may("id", Kind::Id(Entity::Account)),
+    may("account", Kind::Text),
+    may("domainid", Kind::Id(Entity::Domain)),
+    must("lock", Kind::Flag),
+];
+
+/// disableAccount: locks or disables an account, by id or by name and domain.
+pub(crate) fn start_disable(
+    cloud: &mut Cloud,
+    call: &Call,
+    _: &Accepted,
+) -> Result<Work, JobFailure> {
+    let own = cloud.accounts.get(call.caller).map(|row| row.domain);
+    let domain = call.params.key::<Domain>("domainid").or(own);
+    let owner = match (call.params.key::<Account>("id"), call.params.filled("account"), domain) {
+        (Some(key), _, _) => Owner::Account(key),
+        (None, Some(name), Some(domain)) => cloud.account_in(domain, name)?,
+        (None, _, _) => return Err(JobFailure::invalid("Unable to find account")),
+    };
+    let Owner::Account(key) = owner else {
+        return Err(JobFailure::permission());
+    };
+    if !cloud.administers(call.caller, owner) {
+        return Err(JobFailure::permission());
+    }
+    let lock = call.params.flag("lock") == Some(true);
+    if let Some(row) = cloud.accounts.get_mut(key) {
+        row.state = if lock { State::Locked } else { State::Disabled };
+    }
+    let shown = account_json(cloud, key);
+    Ok(Work::Done(Object::new().with("account", shown).into()))
+}
+
+fn account_json(cloud: &Cloud, key: Key<Account>) -> Object {
+    let row = cloud.accounts.get(key);
+    let state = row.map(|row| match row.state {
+        State::Enabled => "enabled",
+        State::Disabled => "disabled",
+        State::Locked => "locked",
+    });
+    cloud
+        .owner_fields(Owner::Account(key))
+        .without(&["account"])
+        .maybe("id", row.map(|row| row.id.as_str()))
+        .maybe("name", row.map(|row| row.name.as_str()))
+        .maybe("state", state)
+}
+
+/// listProjects: those the caller belongs to, and with `listall` those an admin administers; a tag
+/// filter is accepted and ignored.
 pub(crate) fn list_projects(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let id = call.params.key::<Project>("id");
+    let sees_all = id.is_some() || call.params.flag("listall") == Some(true);
     let rows: Vec<_> = cloud
         .projects
         .iter()
         .filter(|(key, row)| {
-            row.members.contains(&call.caller)
+            (row.members.contains(&call.caller)
+                || sees_all && cloud.may_use(call.caller, Owner::Project(*key)))
                 && id.is_none_or(|id| id == *key)
                 && call.params.agrees("name", |name| equal(&row.name, name))
                 && call.params.agrees("displaytext", |text| equal(&row.display_text, text))
@@ -77,15 +154,16 @@ pub(crate) fn list_projects(cloud: &Cloud, call: &Call) -> Result<Value, ApiErro
 
 fn project_json(cloud: &Cloud, row: &Project) -> Value {
     let owner = row.members.first().and_then(|owner| cloud.accounts.get(*owner));
+    let domain = cloud.domains.get(row.domain);
     let owners: Vec<Value> = owner.iter().map(|account| json!({"account": account.name})).collect();
     Object::new()
         .with("id", row.id.as_str())
         .with("name", row.name.as_str())
         .with("displaytext", row.display_text.as_str())
-        .with("domainid", cloud.domain.id.as_str())
-        .with("domain", cloud.domain.name.as_str())
+        .maybe("domainid", domain.map(|domain| domain.id.as_str()))
+        .maybe("domain", domain.map(|domain| domain.name.as_str()))
         .with("owner", owners)
-        .with("projectaccountname", project_account(cloud, row))
+        .with("projectaccountname", project_account(row))
         .with("state", "Active")
         .with("tags", inline_tags(cloud, ResourceType::Project, &row.id))
         .with("created", row.created.as_str())
@@ -93,23 +171,19 @@ fn project_json(cloud: &Cloud, row: &Project) -> Value {
         .into()
 }
 
-/// The account that CloudStack makes for a project, seen in limit errors.
-fn project_account(cloud: &Cloud, row: &Project) -> String {
-    format!("PrjAcct-{}-{}", row.name, cloud.domain.number())
+/// The account that CloudStack makes for a project, with the number of its domain; seen in limit
+/// errors.
+fn project_account(row: &Project) -> String {
+    format!("PrjAcct-{}-{}", row.name, row.domain.number())
 }
 
-/// The name of an owner's account and how many public IP addresses it may hold.
-pub(crate) fn public_ip_limit(cloud: &Cloud, owner: Owner) -> Option<(String, usize)> {
+/// The name of an owner's account.
+pub(crate) fn owner_account(cloud: &Cloud, owner: Owner) -> String {
     match owner {
-        Owner::Account(key) => {
-            let row = cloud.accounts.get(key)?;
-            Some((row.name.clone(), row.public_ip_limit?))
-        }
-        Owner::Project(key) => {
-            let row = cloud.projects.get(key)?;
-            Some((project_account(cloud, row), row.public_ip_limit?))
-        }
+        Owner::Account(key) => cloud.accounts.get(key).map(|row| row.name.clone()),
+        Owner::Project(key) => cloud.projects.get(key).map(project_account),
     }
+    .unwrap_or_default()
 }
 
 /// How authorization errors show the caller's account.

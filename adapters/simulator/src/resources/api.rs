@@ -1,37 +1,29 @@
-//! listApis, and which role may call what.
+//! listApis.
 
 use serde_json::Value;
 
+use crate::access::allows;
 use crate::cloud::Cloud;
-use crate::commands::{COMMANDS, Call, Command, Handler, Kind, Param, Roles, may};
+use crate::commands::{Call, Command, Handler, Kind, Param, may};
 use crate::error::ApiError;
 use crate::lists::answer;
 use crate::object::Object;
 use crate::versions::Feature;
-use crate::world::Role;
 
 pub(crate) const LIST_PARAMS: &[Param] = &[may("name", Kind::Text)];
-
-/// Whether a role allows a command.
-pub(crate) fn allows(role: Role, command: &Command) -> bool {
-    match command.roles {
-        Roles::All => true,
-        Roles::User => role == Role::User,
-        Roles::Root => false,
-    }
-}
 
 /// listApis: what the caller may call. A name out of reach is an error, or since 4.23 the same as
 /// no name.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let role = cloud.accounts.get(call.caller).map(|account| account.role);
-    let allowed: Vec<&Command> =
-        COMMANDS.iter().filter(|command| role.is_some_and(|role| allows(role, command))).collect();
+    let allowed: Vec<&Command> = Command::all(&cloud.version)
+        .filter(|command| role.is_some_and(|role| allows(role, command)))
+        .collect();
     let rows = match call.params.filled("name") {
         None => allowed,
         Some(name) => match allowed.iter().find(|command| command.name == name) {
             Some(command) => vec![*command],
-            None if is_other_case(name)
+            None if is_other_case(cloud, name)
                 || !cloud.version.has(Feature::ForbiddenApiNameListsAll) =>
             {
                 return Err(ApiError::internal(9999));
@@ -39,15 +31,17 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
             None => allowed,
         },
     };
-    answer(cloud, call, "api", rows, describe)
+    answer(cloud, call, "api", rows, |command| describe(cloud, command))
 }
 
-fn is_other_case(name: &str) -> bool {
-    COMMANDS.iter().any(|command| command.name != name && command.name.eq_ignore_ascii_case(name))
+fn is_other_case(cloud: &Cloud, name: &str) -> bool {
+    Command::all(&cloud.version)
+        .any(|command| command.name != name && command.name.eq_ignore_ascii_case(name))
 }
 
-fn describe(command: &Command) -> Value {
-    let params: Vec<Value> = command.all_params().map(|param| param_json(param).into()).collect();
+fn describe(cloud: &Cloud, command: &Command) -> Value {
+    let params: Vec<Value> =
+        command.all_params(&cloud.version).map(|param| param_json(param).into()).collect();
     Object::new()
         .with("name", command.name)
         .with("isasync", matches!(command.handler, Handler::Job(_)))

@@ -88,10 +88,11 @@ fn target_list(cloud: &mut Cloud, call: &Call) -> Result<Key<AclList>, ApiError>
         None => {
             let vpc = cloud.vpcs.get(tier.vpc).map_or("", |vpc| vpc.name.as_str());
             let name = format!("VPC_{vpc}_Tier_{}_ACL_{}", row.name, row.id);
-            let description = format!("ACL for {}", row.name);
+            let description = Some(format!("ACL for {name}"));
             let id = cloud.ids.next_id();
+            let vpc = Some(tier.vpc);
             let list =
-                cloud.acl_lists.insert(AclList { id, name, description, vpc: Some(tier.vpc) });
+                cloud.acl_lists.insert(AclList { id, name, description, vpc, is_global: false });
             if let Some(tier) = cloud.networks.get_mut(network).and_then(|row| row.tier.as_mut()) {
                 tier.acl = Some(list);
             }
@@ -103,7 +104,9 @@ fn target_list(cloud: &mut Cloud, call: &Call) -> Result<Key<AclList>, ApiError>
 fn editable(cloud: &Cloud, call: &Call, list: Key<AclList>) -> Result<Key<AclList>, ApiError> {
     let row = cloud.acl_lists.get(list).ok_or_else(ApiError::permission)?;
     match row.owner(cloud) {
-        None => Err(ApiError::invalid("Default ACL cannot be modified")),
+        None if row.is_default() => Err(ApiError::invalid("Default ACL cannot be modified")),
+        None if cloud.is_root(call.caller) => Ok(list),
+        None => Err(ApiError::permission()),
         Some(owner) if cloud.may_use(call.caller, owner) => Ok(list),
         Some(_) => Err(ApiError::permission()),
     }
@@ -266,8 +269,11 @@ fn changeable(
             key.number()
         )));
     };
+    let list = cloud.acl_lists.get(item.list);
     match item.owner(cloud) {
-        None => Err(JobFailure::invalid(refusal)),
+        None if list.is_none_or(AclList::is_default) => Err(JobFailure::invalid(refusal)),
+        None if cloud.is_root(call.caller) => Ok((key, item.clone())),
+        None => Err(JobFailure::permission()),
         Some(owner) if cloud.may_use(call.caller, owner) => Ok((key, item.clone())),
         Some(_) => Err(JobFailure::permission()),
     }

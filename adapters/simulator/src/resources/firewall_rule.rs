@@ -84,7 +84,7 @@ pub(crate) const ID_PARAMS: &[Param] = &[must("id", Kind::Id(Entity::FirewallRul
 /// listFirewallRules, newest first; a keyword is ignored.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let params = &call.params;
-    let scope = Scope::of(cloud, call);
+    let scope = Scope::of(cloud, call)?;
     let tags = TagFilter::read(params)?;
     let address = params.key::<PublicIp>("ipaddressid");
     if let Some(key) = address {

@@ -23,13 +23,14 @@ pub(crate) const QUERY_PARAMS: &[Param] = &[
 const INSTANCE_KINDS: &[&str] =
     &["FirewallRule", "IpAddress", "NetworkAclItem", "VirtualMachine", "Vpc", "Network"];
 
-/// queryAsyncJobResult: one's own jobs only.
+/// queryAsyncJobResult: jobs of one's own account, and of those that an admin administers.
 pub(crate) fn query(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let key = match call.params.key::<Job>("jobid") {
         Some(key) => key,
         None => by_resource(cloud, call)?,
     };
-    let job = cloud.jobs.get(key).filter(|job| job.account == call.caller);
+    let job =
+        cloud.jobs.get(key).filter(|job| cloud.may_use(call.caller, Owner::Account(job.account)));
     match job {
         Some(job) => Ok(json(cloud, job).into()),
         None => Err(ApiError::new(
@@ -88,7 +89,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
 fn json(cloud: &Cloud, job: &Job) -> Object {
     let class = match &job.command.handler {
         Handler::Job(handler) => handler.class,
-        Handler::Read(_) | Handler::Missing => "",
+        Handler::Read(_) | Handler::Change(_) | Handler::Missing => "",
     };
     let account = cloud.accounts.get(job.account);
     let instance = job.instance.as_ref();
@@ -96,7 +97,7 @@ fn json(cloud: &Cloud, job: &Job) -> Object {
     let object = Object::new()
         .merge(owner)
         .maybe("accountid", account.map(|account| account.id.as_str()))
-        .maybe("userid", account.map(|account| account.user.as_str()))
+        .maybe("userid", cloud.users.get(job.user).map(|user| user.id.as_str()))
         .with("cmd", format!("org.apache.cloudstack.api.command.{class}"))
         .with("jobid", job.id.as_str())
         .with("jobprocstatus", 0)

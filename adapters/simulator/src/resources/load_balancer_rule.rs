@@ -153,7 +153,7 @@ pub(crate) const ID_PARAMS: &[Param] = &[must("id", Kind::Id(Entity::LoadBalance
 /// listLoadBalancerRules, oldest first.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let params = &call.params;
-    let scope = Scope::of(cloud, call);
+    let scope = Scope::of(cloud, call)?;
     let tags = TagFilter::read(params)?;
     let vm = params.key::<VirtualMachine>("virtualmachineid");
     let rows: Vec<_> = cloud

@@ -65,6 +65,9 @@ impl Network {
     }
 }
 
+/// The domain of host names where a world file names none.
+const NETWORK_DOMAIN: &str = "cs1cloud.internal";
+
 pub(crate) const LIST_PARAMS: &[Param] = &[
     may("id", Kind::Id(Entity::Network)),
     since("name", Kind::Text, "4.22.0"),
@@ -79,7 +82,7 @@ pub(crate) const LIST_PARAMS: &[Param] = &[
 /// listNetworks, newest first.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let params = &call.params;
-    let scope = Scope::of(cloud, call);
+    let scope = Scope::of_networks(cloud, call)?;
     let tags = TagFilter::read(params)?;
     let name = params.text("name").filter(|_| cloud.version.has(Feature::NetworkNameFilter));
     let services = params.list("supportedservices").unwrap_or_default();
@@ -147,6 +150,11 @@ pub(crate) fn json(cloud: &Cloud, row: &Network) -> Value {
         .into()
 }
 
+/// The domain of host names in a network.
+pub(crate) fn network_domain(row: &Network) -> &str {
+    row.extra.get("networkdomain").and_then(Value::as_str).unwrap_or(NETWORK_DOMAIN)
+}
+
 /// Fields that are the same for every network here.
 fn constants(row: &Network) -> Object {
     Object::new()
@@ -155,7 +163,7 @@ fn constants(row: &Network) -> Object {
         .with("hasannotations", false)
         .with("ispersistent", false)
         .with("issystem", false)
-        .with("networkdomain", "cs1cloud.internal")
+        .with("networkdomain", NETWORK_DOMAIN)
         .with("privatemtu", 1500)
         .with("publicmtu", 1500)
         .with("receivedbytes", 0)

@@ -14,13 +14,15 @@ use crate::resources::vpc::Vpc;
 use crate::table::{Key, Row};
 use crate::versions::Feature;
 
-/// An ACL list. The two default lists belong to no VPC and never change.
+/// An ACL list. The two default lists belong to no VPC and never change; global ones, which root
+/// admins make, belong to none either.
 #[derive(Debug, Clone)]
 pub(crate) struct AclList {
     pub(crate) id: String,
     pub(crate) name: String,
-    pub(crate) description: String,
+    pub(crate) description: Option<String>,
     pub(crate) vpc: Option<Key<Vpc>>,
+    pub(crate) is_global: bool,
 }
 
 /// An item of a list. The first that matches by number decides.
@@ -56,6 +58,11 @@ impl Row for AclItem {
 }
 
 impl AclList {
+    /// Whether it is one of the two lists that never change.
+    pub(crate) fn is_default(&self) -> bool {
+        self.vpc.is_none() && !self.is_global
+    }
+
     /// The owner of the list's VPC; default lists have none.
     pub(crate) fn owner(&self, cloud: &Cloud) -> Option<Owner> {
         let vpc = cloud.vpcs.get(self.vpc?)?;
@@ -121,7 +128,7 @@ pub(crate) const ID_PARAMS: &[Param] = &[must("id", Kind::Id(Entity::AclItem))];
 /// listNetworkACLLists, newest first; the default lists are everybody's.
 pub(crate) fn list_lists(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let params = &call.params;
-    let scope = Scope::of(cloud, call);
+    let scope = Scope::of(cloud, call)?;
     let of_network = params.key::<Network>("networkid").map(|key| list_of(cloud, key));
     let vpc = params.key::<Vpc>("vpcid");
     let rows: Vec<_> = cloud
@@ -134,26 +141,30 @@ pub(crate) fn list_lists(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> 
                 && of_network.is_none_or(|list| list == Some(*key))
                 && vpc.is_none_or(|vpc| row.vpc.is_none_or(|own| own == vpc))
                 && params.agrees("name", |name| equal(&row.name, name))
-                && keyword_matches(call, &[&row.name, &row.description])
+                && keyword_matches(
+                    call,
+                    &[&row.name, row.description.as_deref().unwrap_or_default()],
+                )
         })
         .collect();
-    answer(cloud, call, "networkacllist", rows, |(_, row)| {
-        let vpc = row.vpc.and_then(|key| cloud.vpcs.get(key));
-        Object::new()
-            .with("id", row.id.as_str())
-            .with("name", row.name.as_str())
-            .with("description", row.description.as_str())
-            .maybe("vpcid", vpc.map(|vpc| vpc.id.as_str()))
-            .maybe("vpcname", vpc.map(|vpc| vpc.name.as_str()))
-            .into()
-    })
+    answer(cloud, call, "networkacllist", rows, |(_, row)| list_json(cloud, row).into())
+}
+
+pub(crate) fn list_json(cloud: &Cloud, row: &AclList) -> Object {
+    let vpc = row.vpc.and_then(|key| cloud.vpcs.get(key));
+    Object::new()
+        .with("id", row.id.as_str())
+        .with("name", row.name.as_str())
+        .maybe("description", row.description.as_deref())
+        .maybe("vpcid", vpc.map(|vpc| vpc.id.as_str()))
+        .maybe("vpcname", vpc.map(|vpc| vpc.name.as_str()))
 }
 
 /// listNetworkACLs, newest first; without a list or network, the items of the default lists are
 /// among them.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let params = &call.params;
-    let scope = Scope::of(cloud, call);
+    let scope = Scope::of(cloud, call)?;
     let tags = TagFilter::read(params)?;
     let of_network = params.key::<Network>("networkid").map(|key| list_of(cloud, key));
     let rows: Vec<_> = cloud

@@ -37,7 +37,7 @@ pub(crate) const LIST_PARAMS: &[Param] = &[
 /// listPortForwardingRules, newest first.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let params = &call.params;
-    let scope = Scope::of(cloud, call);
+    let scope = Scope::of(cloud, call)?;
     let tags = TagFilter::read(params)?;
     let address = params.key::<PublicIp>("ipaddressid");
     if let Some(key) = address {

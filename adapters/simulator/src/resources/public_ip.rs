@@ -14,8 +14,8 @@ use crate::jobs::{Accepted, Instance, Work, success};
 use crate::lists::{Scope, TagFilter, answer, contains};
 use crate::object::{Object, date};
 use crate::params::Params;
-use crate::resources::account::public_ip_limit;
 use crate::resources::network::Network;
+use crate::resources::resource_limit::check_public_ips;
 use crate::resources::tag::{self, ResourceType, inline_tags};
 use crate::resources::virtual_machine::VirtualMachine;
 use crate::resources::vpc::Vpc;
@@ -98,7 +98,7 @@ pub(crate) const DISASSOCIATE_PARAMS: &[Param] =
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let params = &call.params;
     let states = asked_states(cloud, params)?;
-    let scope = Scope::of(cloud, call);
+    let scope = Scope::of(cloud, call)?;
     let tags = TagFilter::read(params)?;
     let mut rows: Vec<_> = cloud
         .addresses
@@ -223,7 +223,8 @@ pub(crate) fn accept_associate(cloud: &mut Cloud, call: &Call) -> Result<Accepte
     if !cloud.may_use(call.caller, target.owner) {
         return Err(ApiError::permission());
     }
-    check_limit(cloud, target.owner)?;
+    check_zone(cloud, call)?;
+    check_public_ips(cloud, target.owner)?;
     let key = pick(cloud, call.params.filled("ipaddress"))?;
     let source_nat = !has_source_nat(cloud, &target);
     let now = date(cloud.now);
@@ -242,6 +243,19 @@ pub(crate) fn accept_associate(cloud: &mut Cloud, call: &Call) -> Result<Accepte
         number: key.number(),
         instance: Some(Instance { kind: "IpAddress", id: Some(id) }),
     })
+}
+
+/// A disabled zone gives no addresses to users.
+fn check_zone(cloud: &Cloud, call: &Call) -> Result<(), ApiError> {
+    let zone = &cloud.zone;
+    if zone.enabled || cloud.administers(call.caller, Owner::Account(call.caller)) {
+        return Ok(());
+    }
+    let text = format!(
+        r#"Cannot allocate IP addresses, Zone {{"id": "1", "name": "{}", "uuid": "{}"}} is currently disabled."#,
+        zone.name, zone.id
+    );
+    Err(ApiError::new(531, 4365, text).about(&zone.id, "zoneId"))
 }
 
 /// A VPC wins over a network; a zone alone means the account's one isolated network.
@@ -273,21 +287,6 @@ fn target(cloud: &Cloud, call: &Call) -> Result<Target, ApiError> {
             Err(ApiError::invalid("Account has more than one isolated Network in the zone"))
         }
     }
-}
-
-fn check_limit(cloud: &Cloud, owner: Owner) -> Result<(), ApiError> {
-    let Some((account, limit)) = public_ip_limit(cloud, owner) else {
-        return Ok(());
-    };
-    let held = cloud.addresses.iter().filter(|(_, row)| row.owner == Some(owner)).count();
-    if held < limit {
-        return Ok(());
-    }
-    Err(ApiError::new(
-        532,
-        4280,
-        format!("Maximum number of public IP addresses for account: {account} has been exceeded."),
-    ))
 }
 
 /// The address asked for if it is free, else the lowest free one. The error does not tell what was

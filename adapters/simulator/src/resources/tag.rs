@@ -166,7 +166,7 @@ pub(crate) const DELETE_PARAMS: &[Param] =
 /// listTags. Tags of deleted load-balancer rules are among them.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let params = &call.params;
-    let scope = Scope::of(cloud, call);
+    let scope = Scope::of(cloud, call)?;
     let rows: Vec<_> = cloud
         .tags
         .iter()

@@ -1,5 +1,5 @@
-//! Virtual machines and their NICs. Their life is changed from outside (`edits.rs`); here they are
-//! only listed.
+//! Virtual machines and their NICs: what they are and how they are listed. `vm_life.rs` and
+//! `vm_nics.rs` change them.
 
 use serde_json::{Value, json};
 
@@ -9,9 +9,9 @@ use crate::error::ApiError;
 use crate::lists::{Scope, TagFilter, answer, contains, equal, keyword_matches};
 use crate::object::Object;
 use crate::params::Params;
-use crate::resources::account::Account;
 use crate::resources::network::Network;
 use crate::resources::tag::{ResourceType, full_tags, tags_of};
+use crate::resources::user::User;
 use crate::table::{Key, Row};
 use crate::versions::Feature;
 use crate::world::VmState;
@@ -24,10 +24,12 @@ pub(crate) struct VirtualMachine {
     pub(crate) name: String,
     pub(crate) display_name: String,
     pub(crate) owner: Owner,
-    /// The account whose user made it.
-    pub(crate) creator: Option<Key<Account>>,
+    /// The user who made it.
+    pub(crate) creator: Option<Key<User>>,
     pub(crate) state: VmState,
     pub(crate) created: String,
+    /// When its state changed last; absent before the first time.
+    pub(crate) updated: Option<String>,
     /// In the order of their device ids.
     pub(crate) nics: Vec<Nic>,
     pub(crate) offering: ServiceOffering,
@@ -107,22 +109,23 @@ pub(crate) const LIST_PARAMS: &[Param] = &[
     may("vpcid", Kind::Id(Entity::Vpc)),
 ];
 
-/// listVirtualMachines, oldest first. Users never see destroyed machines.
+/// listVirtualMachines, oldest first. Only root admins see destroyed machines.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let params = &call.params;
     if params.text("id").is_some() && params.text("ids").is_some() {
         return Err(ApiError::invalid("Specify either id or ids but not both parameters"));
     }
     let details = Details::read(params)?;
-    let scope = Scope::of(cloud, call);
+    let scope = Scope::of(cloud, call)?;
     let tags = TagFilter::read(params)?;
+    let sees_destroyed = cloud.is_root(call.caller);
     // An empty list of ids is no filter.
     let ids = params.keys("ids").filter(|_| params.text("ids") != Some(""));
     let mut rows: Vec<_> = cloud
         .vms
         .iter()
         .filter(|(key, row)| {
-            row.is_visible()
+            (row.is_visible() || sees_destroyed)
                 && scope.covers(row.owner)
                 && params.names("id", *key)
                 && ids.as_ref().is_none_or(|ids| ids.contains(key))
@@ -213,6 +216,11 @@ impl Details {
         Self { wanted: vec!["all".to_owned()] }
     }
 
+    /// Interfaces, as the commands about them show a machine.
+    pub(crate) fn nics() -> Self {
+        Self { wanted: vec!["min".to_owned(), "nics".to_owned()] }
+    }
+
     fn read(params: &Params) -> Result<Self, ApiError> {
         let wanted = params.list("details").filter(|wanted| !wanted.is_empty());
         let Some(wanted) = wanted else {
@@ -233,19 +241,21 @@ impl Details {
 }
 
 pub(crate) fn json(cloud: &Cloud, row: &VirtualMachine, details: &Details) -> Value {
-    let creator = row.creator.and_then(|key| cloud.accounts.get(key));
+    let creator = row.creator.and_then(|key| cloud.users.get(key));
     let nics = shown_nics(cloud, row, details);
+    let host = (row.state == VmState::Running).then_some("Enabled");
+    let job = cloud.jobs.running_on(&row.id);
     let lowest = nics.first().map(|(_, nic)| nic.address.as_str());
     let mut object = Object::new()
         .with("id", row.id.as_str())
         .with("name", row.name.as_str())
         .with("displayname", row.display_name.as_str())
-        .maybe("userid", creator.map(|account| account.user.as_str()))
-        .maybe("username", creator.map(|account| account.name.as_str()))
+        .maybe("userid", creator.map(|user| user.id.as_str()))
+        .maybe("username", creator.map(|user| user.name.as_str()))
         .with("state", row.state.text())
         .with("created", row.created.as_str())
-        .with("lastupdated", row.created.as_str())
-        .with("hostcontrolstate", "Enabled")
+        .maybe("lastupdated", row.updated.as_deref())
+        .maybe("hostcontrolstate", host)
         .with("hypervisor", "Simulator")
         .with("serviceofferingid", row.offering.id.as_str())
         .with("serviceofferingname", row.offering.name.as_str())
@@ -265,6 +275,8 @@ pub(crate) fn json(cloud: &Cloud, row: &VirtualMachine, details: &Details) -> Va
         .with("securitygroup", json!([]))
         .with("nic", nics_json(cloud, &nics))
         .maybe("ipaddress", lowest)
+        .maybe("jobid", job)
+        .maybe("jobstatus", job.map(|_| 0))
         .with("tags", full_tags(cloud, ResourceType::UserVm, &row.id))
         .merge(cloud.zone_fields())
         .merge(cloud.owner_fields(row.owner))

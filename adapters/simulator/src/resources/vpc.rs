@@ -54,7 +54,7 @@ pub(crate) const LIST_PARAMS: &[Param] = &[
 /// listVPCs, newest first; name and display text are substrings. Renders every tier.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let params = &call.params;
-    let scope = Scope::of(cloud, call);
+    let scope = Scope::of(cloud, call)?;
     let tags = TagFilter::read(params)?;
     let services = params.list("supportedservices").unwrap_or_default();
     let rows: Vec<_> = cloud

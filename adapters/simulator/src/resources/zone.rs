@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cloud::Cloud;
+use crate::cloud::{Cloud, Owner};
 use crate::commands::{Call, Entity, Kind, Param, may, since};
 use crate::error::ApiError;
 use crate::lists::{TagFilter, answer, equal, keyword_matches};
@@ -17,14 +17,16 @@ pub(crate) const LIST_PARAMS: &[Param] = &[
     may("available", Kind::Flag),
 ];
 
-/// listZones. A keyword counts only when neither id nor name is given.
+/// listZones. Users do not see a disabled one. A keyword counts only when neither id nor name is given.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let zone = &cloud.zone;
     let id = call.params.key::<()>("id").is_none_or(|id| id.number() == 1);
     let named = call.params.text("name");
     let by_keyword = call.params.text("id").is_none() && named.is_none();
     let tags = TagFilter::read(&call.params)?;
+    let is_user = !cloud.administers(call.caller, Owner::Account(call.caller));
     let shown = id
+        && (zone.enabled || !is_user)
         && named.is_none_or(|name| equal(&zone.name, name))
         && call.params.agrees("networktype", |kind| equal("Advanced", kind))
         && (!by_keyword || keyword_matches(call, &[&zone.name]))
@@ -35,7 +37,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
             .with("id", zone.id.as_str())
             .with("name", zone.name.as_str())
             .with("networktype", "Advanced")
-            .with("allocationstate", "Enabled")
+            .with("allocationstate", if zone.enabled { "Enabled" } else { "Disabled" })
             .with("securitygroupsenabled", false)
             .with("localstorageenabled", false)
             .with("dhcpprovider", "VirtualRouter")
@@ -59,7 +61,16 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
 /// listCapabilities: one object instead of a list.
 #[expect(clippy::unnecessary_wraps, reason = "the signature of all commands")]
 pub(crate) fn capabilities(cloud: &Cloud, _: &Call) -> Result<Value, ApiError> {
-    Ok(json!({"capability": {
+    let settings = &cloud.settings;
+    let throttled = settings.throttling.then_some(());
+    let capability = known_capabilities(cloud)
+        .maybe("apilimitinterval", throttled.map(|()| settings.throttling_interval.as_secs()))
+        .maybe("apilimitmax", throttled.map(|()| settings.throttling_max));
+    Ok(Object::new().with("capability", capability).into())
+}
+
+fn known_capabilities(cloud: &Cloud) -> Object {
+    let Value::Object(known) = (json!({
         "additionalconfigenabled": false,
         "allowusercreateprojects": true,
         "allowuserexpungerecovervm": false,
@@ -90,5 +101,8 @@ pub(crate) fn capabilities(cloud: &Cloud, _: &Call) -> Result<Value, ApiError> {
         "snapshotshowchainsize": false,
         "supportELB": "false",
         "userpublictemplateenabled": true,
-    }}))
+    })) else {
+        return Object::new();
+    };
+    Object::from(known)
 }

@@ -5,6 +5,7 @@
 //! The same file starts the demo, the tests and the replay of recordings. Its JSON schema is
 //! `deploy/world.schema.json`.
 
+mod accounts;
 pub(crate) mod build;
 mod machines;
 mod objects;
@@ -17,11 +18,13 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
+pub use self::accounts::{
+    Account, Domain, KeyPair, KeyRule, Limits, Permission, Project, Role, State, User,
+};
 pub use self::machines::{Nic, ServiceOffering, VirtualMachine, VmState};
 pub use self::objects::{
-    Account, AclAction, AclItem, AclList, Address, Domain, FirewallRule, JobDurations, Limits,
-    Network, NetworkOffering, NetworkState, PortForward, Project, Range, Role, Rule, TrafficType,
-    Vpc, VpcServices, Zone,
+    AclAction, AclItem, AclList, Address, FirewallRule, JobDurations, Network, NetworkOffering,
+    NetworkState, PortForward, Range, Rule, TrafficType, Vpc, VpcServices, Zone,
 };
 use crate::versions::NotAVersion;
 
@@ -49,9 +52,15 @@ pub struct World {
     pub started: Timestamp,
     /// The one zone.
     pub zone: Zone,
-    /// The one domain.
+    /// The domain of everybody who names no other.
     #[serde(default)]
     pub domain: Domain,
+    /// Further domains.
+    #[serde(default)]
+    pub domains: Vec<Domain>,
+    /// Global settings by their names in CloudStack, where they differ from its defaults.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
     /// Addresses that can be acquired; those under `addresses` may lie in it or not.
     #[serde(default)]
     pub public_range: Option<Range>,
@@ -64,7 +73,7 @@ pub struct World {
     /// How long jobs take.
     #[serde(default)]
     pub jobs: JobDurations,
-    /// Accounts, each with one user.
+    /// Accounts with their users.
     #[serde(default)]
     pub accounts: Vec<Account>,
     /// Projects, which own objects for several accounts.

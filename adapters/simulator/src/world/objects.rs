@@ -33,20 +33,6 @@ pub struct Zone {
     pub extra: Extra,
 }
 
-/// The domain.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Domain {
-    /// Its name.
-    pub name: String,
-    /// Its path from the root.
-    pub path: String,
-    /// Its id.
-    #[serde(default)]
-    pub id: Option<String>,
-}
-
 /// A range of addresses, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
@@ -96,78 +82,9 @@ pub struct JobDurations {
     /// createTags and deleteTags.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub tags: Option<SignedDuration>,
-}
-
-/// An account with its user.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Account {
-    /// Its name, also that of its user.
-    pub name: String,
-    /// What it may call.
-    #[serde(default)]
-    pub role: Role,
-    /// Its API key.
-    #[serde(default)]
-    pub api_key: String,
-    /// Its secret key.
-    #[serde(default)]
-    pub secret_key: String,
-    /// Projects it works in; the first account that names a project owns it.
-    #[serde(default)]
-    pub projects: Vec<String>,
-    /// How much it may hold.
-    #[serde(default)]
-    pub limits: Limits,
-    /// Whether it may log in.
-    #[serde(default = "defaults::yes")]
-    pub enabled: bool,
-    /// Its id.
-    #[serde(default)]
-    pub id: Option<String>,
-    /// Id of its user.
-    #[serde(default)]
-    pub user: Option<String>,
-}
-
-/// Role of an account.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub enum Role {
-    /// The default role of users.
-    #[default]
-    User,
-    /// The restricted role that CloudStack makes for Kubernetes clusters in projects.
-    #[serde(rename = "Project Kubernetes Service Role")]
-    ProjectKubernetesService,
-}
-
-/// Resource limits of an account or project; absent means none.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub struct Limits {
-    /// Public IP addresses.
-    pub public_ips: Option<usize>,
-}
-
-/// A project.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Project {
-    /// Its name.
-    pub name: String,
-    /// How much it may hold.
-    #[serde(default)]
-    pub limits: Limits,
-    /// Its id.
-    #[serde(default)]
-    pub id: Option<String>,
-    /// Further fields of its answers.
-    #[serde(default)]
-    pub extra: Extra,
+    /// The commands about virtual machines.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub vm: Option<SignedDuration>,
 }
 
 /// An isolated network, or a tier of a VPC.
@@ -474,12 +391,6 @@ pub struct PortForward {
     /// Its id.
     #[serde(default)]
     pub id: Option<String>,
-}
-
-impl Default for Domain {
-    fn default() -> Self {
-        Self { name: "ROOT".to_owned(), path: "ROOT".to_owned(), id: None }
-    }
 }
 
 mod defaults {

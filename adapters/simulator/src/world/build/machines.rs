@@ -90,6 +90,7 @@ pub(super) fn add_vm(
             cloud.projects.get(project).and_then(|project| project.members.first().copied())
         }
     };
+    let creator = creator.and_then(|account| cloud.first_user(account));
     cloud.vms.insert_numbered(
         vm.number,
         VirtualMachine {
@@ -99,6 +100,7 @@ pub(super) fn add_vm(
             owner,
             creator,
             state: vm.state,
+            updated: Some(created.clone()),
             created,
             nics,
             offering,

@@ -4,6 +4,7 @@
 mod addresses;
 mod machines;
 mod networks;
+mod owners;
 
 use std::collections::BTreeMap;
 
@@ -12,24 +13,35 @@ use jiff::Timestamp;
 pub(crate) use self::addresses::add_port_forward;
 use self::machines::{add_vm, offering};
 pub(crate) use self::machines::{add_vm_of_known_offering, vm_named};
+pub(crate) use self::owners::add_pair;
 use super::{VirtualMachine, World, WorldError};
-use crate::cloud::{Cloud, Domain, Owner, RuleState, Zone};
+use crate::cloud::{Cloud, Owner, RuleState, Zone};
 use crate::faults::router::Router;
 use crate::ids::IdSource;
 use crate::jobs::Jobs;
 use crate::object::date;
-use crate::resources::account::{Account, Project};
+use crate::resources::domain::Domain;
 use crate::resources::network::Network;
 use crate::resources::network_acl::{AclItem, AclList};
 use crate::resources::tag::{self, ResourceType};
+use crate::resources::user::RoleIds;
+use crate::settings::Settings;
 use crate::table::{Key, Row, Table};
+use crate::throttle::Throttle;
 
 /// Builds everything.
 ///
 /// # Errors
 /// If a name leads nowhere or something contradicts something else.
 pub(crate) fn cloud(world: &World) -> Result<Cloud, WorldError> {
-    let mut builder = Builder { cloud: empty(world)?, started: date(world.started) };
+    let cloud = empty(world)?;
+    let mut builder = Builder {
+        main_domain: Key::of(owners::domain_number(&Table::new(), &world.domain)),
+        started: date(world.started),
+        late_ids: IdSource::new(!world.seed),
+        cloud,
+    };
+    builder.settings(world)?;
     builder.owners(world)?;
     builder.default_lists(world);
     for (at, network) in world.networks.iter().enumerate() {
@@ -66,14 +78,19 @@ fn empty(world: &World) -> Result<Cloud, WorldError> {
         name: world.zone.name.clone(),
         physical_network: id(&world.zone.physical_network),
         public_network: id(&world.zone.public_network),
+        enabled: true,
         extra: world.zone.extra.clone(),
     };
     let domain = Domain {
         id: id(&world.domain.id),
         name: world.domain.name.clone(),
         path: world.domain.path.clone(),
+        public_ip_limit: world.domain.limits.public_ips,
     };
+    let mut domains = Table::new();
+    domains.insert_at(owners::domain_number(&domains, &world.domain), domain);
     let server_id = id(&None);
+    let mut role_ids = IdSource::new(!world.seed.rotate_left(32));
     Ok(Cloud {
         version,
         started: world.started,
@@ -82,8 +99,17 @@ fn empty(world: &World) -> Result<Cloud, WorldError> {
         page_limit: world.page_limit,
         server_id,
         zone,
-        domain,
+        settings: Settings::default(),
+        throttle: Throttle::default(),
+        domains,
         accounts: Table::new(),
+        users: Table::new(),
+        role_ids: RoleIds {
+            user: role_ids.next_id(),
+            domain_admin: role_ids.next_id(),
+            root_admin: role_ids.next_id(),
+            project_kubernetes_service: role_ids.next_id(),
+        },
         projects: Table::new(),
         networks: Table::new(),
         vpcs: Table::new(),
@@ -92,11 +118,12 @@ fn empty(world: &World) -> Result<Cloud, WorldError> {
         rules: Table::new(),
         firewall_rules: Table::new(),
         port_forwards: Table::new(),
+        stickiness: Table::new(),
         last_rule: 0,
         acl_lists: Table::new(),
         acl_items: Table::new(),
         tags: Table::new(),
-        jobs: Jobs::new(world.jobs),
+        jobs: Jobs::new(&world.jobs),
         router: Router::default(),
         page_fault: None,
     })
@@ -104,7 +131,10 @@ fn empty(world: &World) -> Result<Cloud, WorldError> {
 
 struct Builder {
     cloud: Cloud,
+    main_domain: Key<Domain>,
     started: String,
+    /// A source of its own, so that a world that says more about its users keeps its other ids.
+    late_ids: IdSource,
 }
 
 /// The row of a name or id.
@@ -132,49 +162,12 @@ impl Builder {
         }
     }
 
-    fn owners(&mut self, world: &World) -> Result<(), WorldError> {
-        for account in &world.accounts {
-            let id = self.id(account.id.as_ref());
-            let user = self.id(account.user.as_ref());
-            self.cloud.accounts.insert(Account {
-                id,
-                name: account.name.clone(),
-                user,
-                role: account.role,
-                api_key: account.api_key.clone(),
-                secret_key: account.secret_key.clone(),
-                enabled: account.enabled,
-                public_ip_limit: account.limits.public_ips,
-            });
-        }
-        for project in &world.projects {
-            let id = self.id(project.id.as_ref());
-            let members = world
-                .accounts
-                .iter()
-                .filter(|account| account.projects.contains(&project.name))
-                .filter_map(|account| named(&self.cloud.accounts, &account.name, |row| &row.name))
-                .collect();
-            self.cloud.projects.insert(Project {
-                id,
-                name: project.name.clone(),
-                display_text: project.name.clone(),
-                created: self.started.clone(),
-                members,
-                public_ip_limit: project.limits.public_ips,
-                extra: project.extra.clone(),
-            });
-        }
-        for (at, account) in world.accounts.iter().enumerate() {
-            for name in &account.projects {
-                if named(&self.cloud.projects, name, |row| &row.name).is_none() {
-                    return Err(WorldError::Unknown {
-                        place: format!("accounts[{at}].projects"),
-                        kind: "project",
-                        name: name.clone(),
-                    });
-                }
-            }
+    fn settings(&mut self, world: &World) -> Result<(), WorldError> {
+        for (name, value) in &world.settings {
+            self.cloud.settings.set(name, value).map_err(|error| WorldError::Invalid {
+                place: "settings".to_owned(),
+                cause: error.to_string(),
+            })?;
         }
         Ok(())
     }
@@ -193,8 +186,9 @@ impl Builder {
             let list = self.cloud.acl_lists.insert(AclList {
                 id,
                 name: name.to_owned(),
-                description: description.to_owned(),
+                description: Some(description.to_owned()),
                 vpc: None,
+                is_global: false,
             });
             let fixed = world.default_acl_items.get(name).map(|ids| ids.each_ref().map(Some));
             let [ingress, egress] = fixed.unwrap_or_default();

@@ -141,8 +141,9 @@ impl Builder {
         let key = self.cloud.acl_lists.insert(AclList {
             id,
             name: list.name.clone(),
-            description: list.description.clone().unwrap_or_else(|| list.name.clone()),
+            description: Some(list.description.clone().unwrap_or_else(|| list.name.clone())),
             vpc: Some(vpc),
+            is_global: false,
         });
         let mut highest = 0;
         for item in &list.items {
