@@ -1,17 +1,16 @@
 //! What was done out of band: actions of `setup.jsonl`, and objects that appear between two lines.
 
 use ccm_simulator::Response;
-use ccm_simulator::faults::{RouterFault, RouterPart};
 use jiff::SignedDuration;
 use serde_json::{Map, Value};
 
-use super::Run;
 use super::compare::differences;
 use super::names::ids;
 use super::recording::Exchange;
 use super::seed;
-use super::send::{Keys, Outgoing, plain};
+use super::send::{Outgoing, plain};
 use super::setup::Setup;
+use super::{Run, operate};
 
 /// Something that happened between two lines.
 pub(super) enum Act<'a> {
@@ -27,6 +26,13 @@ pub(super) struct NotReplayable {
     pub(super) reason: String,
     /// Ids that are missing because of it.
     pub(super) ids: Vec<String>,
+}
+
+impl NotReplayable {
+    /// Something that makes no object.
+    pub(super) fn new(reason: String) -> Self {
+        Self { reason, ids: Vec::new() }
+    }
 }
 
 impl<'a> Act<'a> {
@@ -51,12 +57,9 @@ impl<'a> Act<'a> {
 
 fn act(run: &mut Run, action: &str, args: &Value) -> Result<(), NotReplayable> {
     match action {
-        "request" => {
-            request(run, args)?;
-            Ok(())
-        }
-        "bulk" => {
-            for _ in 0..args["count"].as_u64().unwrap_or(1) {
+        "request" | "bulk" => {
+            let times = args.get("count").or_else(|| args.get("times")).and_then(Value::as_u64);
+            for _ in 0..times.unwrap_or(1) {
                 request(run, args)?;
             }
             Ok(())
@@ -66,38 +69,10 @@ fn act(run: &mut Run, action: &str, args: &Value) -> Result<(), NotReplayable> {
             run.now += SignedDuration::from_millis(pause);
             Ok(())
         }
-        "fault" => router(args, Some(args["result"].as_str().unwrap_or_default()), run),
-        "heal" => router(args, None, run),
-        "kill" => {
-            run.simulator.kill();
-            Ok(())
-        }
-        "restart" => {
-            run.simulator.restart();
-            Ok(())
-        }
-        _ => Err(NotReplayable {
-            reason: format!("the simulator can not do the action {action:?}"),
-            ids: Vec::new(),
+        _ => operate::act(run, action, args).unwrap_or_else(|| {
+            Err(NotReplayable::new(format!("the simulator can not do the action {action:?}")))
         }),
     }
-}
-
-/// Lets pushes of one kind meet with a fault, or heals them.
-fn router(args: &Value, result: Option<&str>, run: &mut Run) -> Result<(), NotReplayable> {
-    let name = args["router"].as_str().unwrap_or_default();
-    let wait = SignedDuration::from_millis(args["ms"].as_i64().unwrap_or_default());
-    let unknown =
-        || NotReplayable { reason: format!("unknown fault of a router: {args}"), ids: Vec::new() };
-    let part = RouterPart::named(name).ok_or_else(unknown)?;
-    match result {
-        None => run.simulator.heal_router(part),
-        Some("fail") => run.simulator.fault_router(part, RouterFault::Fail),
-        Some("throw") => run.simulator.fault_router(part, RouterFault::Throw),
-        Some("wait") => run.simulator.fault_router(part, RouterFault::Wait(wait)),
-        Some(_) => return Err(unknown()),
-    }
-    Ok(())
 }
 
 /// Makes an object that appeared.
@@ -200,10 +175,9 @@ fn request(run: &mut Run, args: &Value) -> Result<Value, NotReplayable> {
     let text = Value::from(params.clone()).to_string();
     let unknown: Vec<&str> = ids(&text).filter(|id| !run.names.knows(id)).collect();
     if !unknown.is_empty() {
-        return Err(NotReplayable {
-            reason: format!("an unrecorded {command} needs an object of an unknown id"),
-            ids: Vec::new(),
-        });
+        return Err(NotReplayable::new(format!(
+            "an unrecorded {command} needs an object of an unknown id"
+        )));
     }
     let caller = args.get("caller").map_or_else(|| "ccm-user".to_owned(), plain);
     run.pass_all_jobs();
@@ -213,7 +187,12 @@ fn request(run: &mut Run, args: &Value) -> Result<Value, NotReplayable> {
 }
 
 /// Sends a request, and returns what the answer holds under its root key.
-fn send(run: &mut Run, caller: &str, command: &str, params: Map<String, Value>) -> Value {
+pub(super) fn send(
+    run: &mut Run,
+    caller: &str,
+    command: &str,
+    params: Map<String, Value>,
+) -> Value {
     let exchange = Exchange {
         command: Some(command.to_owned()),
         params: params.into_iter().collect(),
@@ -224,7 +203,7 @@ fn send(run: &mut Run, caller: &str, command: &str, params: Map<String, Value>) 
         body: Value::Null,
         note: String::new(),
     };
-    let outgoing = Outgoing::of(&exchange, &[], &run.names, &Keys::of(caller), run.now);
+    let outgoing = Outgoing::of(&exchange, &[], &run.names, &run.keys_of(caller), run.now);
     let Response { body, .. } = outgoing.send(&mut run.simulator, run.now);
     let body: Value = serde_json::from_str(&body).unwrap_or_default();
     body.as_object().and_then(|body| body.values().next()).cloned().unwrap_or_default()

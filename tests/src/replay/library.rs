@@ -73,8 +73,8 @@ pub(super) struct Library {
     members: BTreeMap<String, Vec<(Place, Vec<String>)>>,
     /// Where ids were mentioned first, and which id of that place it was.
     first: BTreeMap<String, (Place, usize)>,
-    /// Account names to the ids of their users.
-    users: BTreeMap<String, String>,
+    /// Names of accounts to their ids and those of their users.
+    accounts: BTreeMap<String, (String, String)>,
 }
 
 /// An object that existed when a file began.
@@ -127,9 +127,9 @@ impl Library {
         }
         self.read_value(place, &exchange.body);
         let answer = exchange.answer();
-        if let (Some(account), Some(user)) = (answer["account"].as_str(), answer["userid"].as_str())
-        {
-            self.users.insert(account.to_owned(), user.to_owned());
+        let [name, id, user] = ["account", "accountid", "userid"].map(|key| answer[key].as_str());
+        if let (Some(name), Some(id), Some(user)) = (name, id, user) {
+            self.accounts.insert(name.to_owned(), (id.to_owned(), user.to_owned()));
         }
         if exchange.command.as_deref() == Some("listLoadBalancerRuleInstances")
             && let Some(rule) = exchange.params.get("id").and_then(Value::as_str)
@@ -279,9 +279,9 @@ impl Library {
             .collect()
     }
 
-    /// The id of the user of an account, if an answer tells it.
-    pub(super) fn user_of(&self, account: &str) -> Option<&str> {
-        self.users.get(account).map(String::as_str)
+    /// The ids of an account and its user, if an answer tells them.
+    pub(super) fn account(&self, name: &str) -> Option<(&str, &str)> {
+        self.accounts.get(name).map(|(id, user)| (id.as_str(), user.as_str()))
     }
 
     /// The first description of any object of a kind.

@@ -22,6 +22,7 @@ mod act;
 mod compare;
 mod library;
 mod names;
+mod operate;
 mod recording;
 mod report;
 mod seed;
@@ -51,6 +52,8 @@ struct Run {
     simulator: Simulator,
     now: Timestamp,
     names: Names,
+    /// Keys of callers that are not those of their name.
+    keys: BTreeMap<String, Keys>,
 }
 
 /// Replays one file.
@@ -99,7 +102,7 @@ impl Directory {
         for seed in &seeds {
             names.fix_all(&seed.object);
         }
-        Ok(Run { simulator, now: world.started, names })
+        Ok(Run { simulator, now: world.started, names, keys: BTreeMap::new() })
     }
 }
 
@@ -163,6 +166,7 @@ impl<'a> Replayer<'a> {
             self.give_up(line, reason);
             return;
         }
+        self.wait_for_time_of(line);
         let mut best: Option<(Vec<Difference>, Run, Response)> = None;
         let mut moment = self.run.clone();
         loop {
@@ -181,6 +185,19 @@ impl<'a> Replayer<'a> {
         let (found, run, response) = best.expect("at least one moment");
         self.run = run;
         self.judge(line, found, &response);
+    }
+
+    /// A request that names times is sent at the time of the recording, which its job tells.
+    fn wait_for_time_of(&mut self, line: usize) {
+        let exchange = self.exchange(line);
+        if !exchange.params.keys().any(|name| send::is_time(name)) {
+            return;
+        }
+        let job = exchange.answer().get("jobid");
+        let polls = self.recording.exchanges.iter().skip(line).map(Exchange::answer);
+        let poll = polls.into_iter().find(|poll| job.is_some() && poll.get("jobid") == job);
+        let sent = poll.and_then(|poll| poll["created"].as_str()?.parse().ok());
+        self.run.now = self.run.now.max(sent.unwrap_or(self.run.now));
     }
 
     /// Sends the requests of several lines at once. What succeeded came first, as far as the
@@ -219,7 +236,7 @@ impl<'a> Replayer<'a> {
         let setup: Vec<&Setup> =
             self.setup.iter().copied().filter(|setup| setup.concerns(line)).collect();
         let exchange = self.exchange(line);
-        Outgoing::of(exchange, &setup, &run.names, &Keys::of(&exchange.caller), run.now)
+        Outgoing::of(exchange, &setup, &run.names, &run.keys_of(&exchange.caller), run.now)
     }
 
     /// Why a request can not be sent: it names something that this run does not have.
@@ -264,6 +281,11 @@ impl<'a> Replayer<'a> {
 }
 
 impl Run {
+    /// The keys that a caller signs with.
+    fn keys_of(&self, caller: &str) -> Keys {
+        self.keys.get(caller).cloned().unwrap_or_else(|| Keys::of(caller))
+    }
+
     /// Moves the clock to the next end of a job; false if none is under way.
     fn pass_one_job(&mut self) -> bool {
         let Some(end) = self.simulator.next_event() else {

@@ -31,9 +31,38 @@ const DEFAULT_LISTS: &[&str] = &["default_allow", "default_deny"];
 /// How long a job takes: so long that a poll at the same instant finds it running.
 const JOB: &str = "1s";
 
-/// The accounts of the recordings that are ordinary users, with the projects they work in, and the
-/// owner of the addresses of system virtual machines.
-const USERS: &[(&str, &[&str])] = &[("ccm-user", &["proj1"]), ("other-user", &[]), ("system", &[])];
+/// The domain of root, as a world file has it; everybody else is in the domain recorded.
+const ROOT: &str = "ROOT";
+
+/// An account of the recordings, which has one user.
+struct Recorded {
+    /// What the recordings call its caller.
+    caller: &'static str,
+    name: &'static str,
+    role: &'static str,
+    domain: Option<&'static str>,
+    /// The projects it works in.
+    projects: &'static [&'static str],
+}
+
+const fn user(name: &'static str, projects: &'static [&'static str]) -> Recorded {
+    Recorded { caller: name, name, role: "User", domain: None, projects }
+}
+
+/// The accounts of the recordings by age; `system` owns the addresses of system virtual machines,
+/// and `o-project-role` adds the restricted one to the project.
+const ACCOUNTS: &[Recorded] = &[
+    Recorded { role: "Root Admin", domain: Some(ROOT), ..user("system", &[]) },
+    Recorded { role: "Root Admin", domain: Some(ROOT), ..user("admin", &[]) },
+    user("ccm-user", &["proj1"]),
+    user("other-user", &[]),
+    Recorded { role: "Domain Admin", ..user("dom-admin", &[]) },
+    Recorded {
+        caller: "kubeadmin",
+        role: "Project Kubernetes Service Role",
+        ..user("kubeadmin-proj", &[])
+    },
+];
 
 /// What an answer about a network tells beyond what the simulator knows.
 const NETWORK_FACTS: &[&str] = &[
@@ -105,7 +134,8 @@ pub(super) fn world(
         "domain": domain(facts, library),
         "public-range": {"from": PUBLIC_RANGE.0, "to": PUBLIC_RANGE.1},
         "jobs": {"default": JOB},
-        "accounts": USERS.iter().map(|(name, projects)| account(facts, library, name, projects)).collect::<Vec<_>>(),
+        "domains": [{"name": ROOT, "path": ROOT}],
+        "accounts": ACCOUNTS.iter().map(|row| account(facts, library, row)).collect::<Vec<_>>(),
         "projects": rows(seeds, Kind::Project, |seed| Some(project(&seed.object))),
         "default-acl-lists": {
             "default_allow": facts.id("acl_default_allow"),
@@ -149,12 +179,16 @@ fn domain(facts: &WorldFacts, library: &Library) -> Value {
     json!({"name": owned["domain"], "path": owned["domainpath"], "id": facts.id("domainid")})
 }
 
-fn account(facts: &WorldFacts, library: &Library, name: &str, projects: &[&str]) -> Value {
-    let Keys { api_key, secret_key } = Keys::of(name);
+fn account(facts: &WorldFacts, library: &Library, row: &Recorded) -> Value {
+    let Recorded { caller, name, role, domain, projects } = row;
+    let Keys { api_key, secret_key } = Keys::of(caller);
+    let known = library.account(name);
     clean(json!({
         "name": name,
-        "id": facts.id(&format!("account_{name}")),
-        "user": library.user_of(name),
+        "role": role,
+        "domain": domain,
+        "id": facts.id(&format!("account_{name}")).or(known.map(|(id, _)| id)),
+        "user": known.map(|(_, user)| user),
         "api-key": api_key,
         "secret-key": secret_key,
         "projects": projects,
