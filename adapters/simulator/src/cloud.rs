@@ -70,6 +70,8 @@ pub(crate) struct Cloud {
     pub(crate) tags: Table<Tag>,
     pub(crate) jobs: Jobs,
     pub(crate) router: Router,
+    /// The address that is drawn next if it is free.
+    pub(crate) next_address: Option<Key<PublicIp>>,
     /// What is wrong with the list that is asked for at the moment.
     pub(crate) page_fault: Option<PageFault>,
 }

@@ -66,6 +66,12 @@ impl Simulator {
         Ok(build::add_port_forward(&mut self.cloud, "port-forward", forward)?)
     }
 
+    /// Chooses the address that the next associateIpAddress without one draws, by its id, if it is
+    /// free then. An unknown id chooses none.
+    pub fn draw_next(&mut self, address: &str) {
+        self.cloud.next_address = self.cloud.addresses.find(address);
+    }
+
     /// Stops a virtual machine, by name or id. It stays a member of its rules and pushes nothing.
     ///
     /// # Errors

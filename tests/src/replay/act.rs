@@ -93,6 +93,9 @@ fn appear(run: &mut Run, object: &Value) -> Result<(), NotReplayable> {
         }
         _ if object["made_by"].get("line").is_some() => find(run, object),
         _ if object["made_by"].get("command").is_some() => {
+            if let Some(ours) = run.names.ours(id) {
+                run.simulator.draw_next(ours);
+            }
             request(run, &object["made_by"])?;
             assign_members(run, object)?;
             find(run, object)

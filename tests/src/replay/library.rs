@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::names::ids;
 use super::recording::{Directory, Exchange, Recording};
+use super::send::plain;
 use super::setup::Setup;
 
 /// A kind of object that a world holds.
@@ -201,7 +202,7 @@ impl Library {
         let mut seeds: Vec<Seed> = wanted
             .iter()
             .filter_map(|id| self.seed(file, id))
-            .filter(|seed| !made_by_a_neighbour(recording, &made, seed))
+            .filter(|seed| !made_by_a_neighbour(recording, &setup, &made, seed))
             .collect();
         seeds.sort_by_key(|seed| seed.age);
         seeds
@@ -369,21 +370,33 @@ fn overlay(object: &mut Value, other: &Value, keys: &[&str]) {
     }
 }
 
-/// Whether a rule came with something that the file makes: with its address, or as the automatic
-/// firewall rule of a load-balancer rule.
-fn made_by_a_neighbour(recording: &Recording, made: &BTreeMap<String, usize>, seed: &Seed) -> bool {
-    let text = |key: &str| seed.object.get(key).map(super::send::plain).unwrap_or_default();
+/// Whether a rule came with something that the file makes: with its address, as the automatic
+/// firewall rule of a load-balancer rule, or from a create that was refused for its job id.
+fn made_by_a_neighbour(
+    recording: &Recording,
+    setup: &[&Setup],
+    made: &BTreeMap<String, usize>,
+    seed: &Seed,
+) -> bool {
+    let text = |key: &str| seed.object.get(key).map(plain).unwrap_or_default();
+    let creates = |address: &str, port: &str| {
+        rule_creations(recording, setup).find(|params| {
+            params.get("publicipid").map(String::as_str) == Some(address)
+                && params.get("publicport").map(String::as_str) == Some(port)
+        })
+    };
     match seed.kind {
-        Kind::Rule => made.contains_key(&text("publicipid")),
+        Kind::Rule => {
+            let creation = creates(&text("publicipid"), &text("publicport"));
+            made.contains_key(&text("publicipid"))
+                || creation.is_some_and(|params| params.contains_key("customjobid"))
+        }
         Kind::FirewallRule => {
-            let opens = |exchange: &Exchange| {
-                let param = |name: &str| exchange.params.get(name).map(super::send::plain);
-                exchange.command.as_deref() == Some("createLoadBalancerRule")
-                    && param("publicipid").as_deref() == Some(&text("ipaddressid"))
-                    && param("publicport").as_deref() == Some(&text("startport"))
-                    && param("openfirewall").as_deref() != Some("false")
-            };
-            made.contains_key(&text("ipaddressid")) || recording.exchanges.iter().any(opens)
+            let creation = creates(&text("ipaddressid"), &text("startport"));
+            made.contains_key(&text("ipaddressid"))
+                || creation.is_some_and(|params| {
+                    params.get("openfirewall").map(String::as_str) != Some("false")
+                })
         }
         Kind::AclItem
         | Kind::AclList
@@ -394,4 +407,23 @@ fn made_by_a_neighbour(recording: &Recording, made: &BTreeMap<String, usize>, se
         | Kind::Vpc
         | Kind::Zone => false,
     }
+}
+
+/// The parameters of every creation of a load-balancer rule, recorded or not.
+fn rule_creations<'a>(
+    recording: &'a Recording,
+    setup: &'a [&Setup],
+) -> impl Iterator<Item = BTreeMap<&'a str, String>> {
+    const CREATE: &str = "createLoadBalancerRule";
+    let recorded = recording.exchanges.iter();
+    let recorded =
+        recorded.filter(|exchange| exchange.command.as_deref() == Some(CREATE)).map(|exchange| {
+            exchange.params.iter().map(|(name, value)| (name.as_str(), plain(value))).collect()
+        });
+    let made_by = setup.iter().filter_map(|setup| setup.object.as_ref()?.get("made_by"));
+    let made_by = made_by.filter(|made_by| made_by["command"] == CREATE).map(|made_by| {
+        let params = made_by["params"].as_object().into_iter().flatten();
+        params.map(|(name, value)| (name.as_str(), plain(value))).collect()
+    });
+    recorded.chain(made_by)
 }

@@ -20,9 +20,11 @@
 
 mod act;
 mod compare;
+mod deviations;
 mod library;
 mod names;
 mod operate;
+mod page;
 mod recording;
 mod report;
 mod seed;
@@ -36,6 +38,8 @@ use ccm_simulator::{Response, Simulator};
 use jiff::Timestamp;
 use serde_json::Value;
 
+pub use self::deviations::{Deviations, Entry};
+pub use self::page::markdown;
 pub use self::recording::{Directory, Exchange, Recording, ReplayError};
 pub use self::report::{Deviating, Deviation, Report};
 
@@ -167,6 +171,7 @@ impl<'a> Replayer<'a> {
             return;
         }
         self.wait_for_time_of(line);
+        self.choose_address(line);
         let mut best: Option<(Vec<Difference>, Run, Response)> = None;
         let mut moment = self.run.clone();
         loop {
@@ -198,6 +203,25 @@ impl<'a> Replayer<'a> {
         let poll = polls.into_iter().find(|poll| job.is_some() && poll.get("jobid") == job);
         let sent = poll.and_then(|poll| poll["created"].as_str()?.parse().ok());
         self.run.now = self.run.now.max(sent.unwrap_or(self.run.now));
+    }
+
+    /// Lets an associate draw the address that it drew in the recording, if this run knows it: the
+    /// order of the pool is the database's own. An associate that was refused after it drew one
+    /// shows which only in a later list.
+    fn choose_address(&mut self, line: usize) {
+        let exchange = self.exchange(line);
+        if exchange.command.as_deref() != Some("associateIpAddress") {
+            return;
+        }
+        let later = self.recording.exchanges.iter().skip(line);
+        let stuck = later.take(2).find_map(|later| {
+            let row = &later.answer()["publicipaddress"][0];
+            (row["state"] == "Allocating").then(|| &row["id"])
+        });
+        let drawn = exchange.answer().get("id").or(stuck).and_then(Value::as_str);
+        if let Some(ours) = drawn.and_then(|drawn| self.run.names.ours(drawn)) {
+            self.run.simulator.draw_next(ours);
+        }
     }
 
     /// Sends the requests of several lines at once. What succeeded came first, as far as the

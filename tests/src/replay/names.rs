@@ -81,6 +81,11 @@ impl Names {
         self.recorded.insert(ours.to_owned(), recorded.to_owned());
     }
 
+    /// The id of this run that stands for one of the recording.
+    pub(super) fn ours(&self, recorded: &str) -> Option<&str> {
+        self.ours.get(recorded).map(String::as_str)
+    }
+
     /// Whether an id of the recording stands for something in this run.
     pub(super) fn knows(&self, recorded: &str) -> bool {
         self.ours.contains_key(recorded)
@@ -160,6 +165,9 @@ impl Names {
     /// Whether two words are numbers of the same database row, by the words before them.
     fn numbers_agree(&mut self, before: &str, recorded: &str, given: &str) -> bool {
         let is_number = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
+        let list = before
+            .trim_end_matches(|letter: char| ", ".contains(letter) || letter.is_ascii_digit());
+        let before = if before.ends_with(", ") { list } else { before };
         if !is_number(recorded) || !is_number(given) {
             return false;
         }
@@ -284,6 +292,8 @@ mod tests {
         let mut names = names();
         assert!(names.texts_agree("Unable to find rule: 4", "Unable to find rule: 9"));
         assert!(!names.texts_agree("Unable to find rule: 4", "Unable to find rule: 8"));
+        assert!(names.texts_agree("for Instances [5, 6]", "for Instances [2, 3]"));
+        assert!(!names.texts_agree("for Instances [5, 6]", "for Instances [2, 4]"));
         assert!(!names.texts_agree("port 80", "port 81"));
         assert!(!names.texts_agree("80", "81"));
     }

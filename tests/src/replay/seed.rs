@@ -405,6 +405,7 @@ fn firewall_rule(all: &[Seed], seen: &Value) -> Option<Value> {
             "protocol": seen["protocol"],
             "start-port": port(&seen["startport"]),
             "end-port": port(&seen["endport"]),
+            "icmp": seen.get("icmptype").map(|kind| [kind, &seen["icmpcode"]]),
             "cidrs": split(&seen["cidrlist"], ','),
             "tags": tags(seen),
         }))

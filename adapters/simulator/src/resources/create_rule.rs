@@ -327,6 +327,7 @@ fn open_firewall(cloud: &mut Cloud, draft: &Draft) -> Option<Key<FirewallRule>> 
             icmp: None,
             cidrs: vec![firewall_rule::EVERYWHERE.to_owned()],
             state: RuleState::Add,
+            system: false,
             programmed: false,
         },
     ))

@@ -7,7 +7,7 @@ use crate::commands::{Call, Entity, Kind, Param, may, must, since};
 use crate::error::{ApiError, JobFailure};
 use crate::faults::RouterPart;
 use crate::jobs::{Accepted, Instance, Work, success};
-use crate::lists::{Scope, TagFilter, answer};
+use crate::lists::{Scope, TagFilter, answer, equal};
 use crate::object::Object;
 use crate::params::Params;
 use crate::resources::load_balancer_rule::has_router;
@@ -37,6 +37,8 @@ pub(crate) struct FirewallRule {
     /// Sorted as text.
     pub(crate) cidrs: Vec<String>,
     pub(crate) state: RuleState,
+    /// Made with `type=system`: only root admins may take it away.
+    pub(crate) system: bool,
     /// Whether the router was told; it stays so until a deletion is pushed.
     pub(crate) programmed: bool,
 }
@@ -171,6 +173,7 @@ pub(crate) fn accept_create(cloud: &mut Cloud, call: &Call) -> Result<Accepted, 
         icmp,
         cidrs,
         state: RuleState::Add,
+        system: params.text("type").is_some_and(|kind| equal(kind, "system")),
         programmed: false,
     };
     check_conflict(cloud, &rule)?;
@@ -417,17 +420,33 @@ pub(crate) fn start_update(
 }
 
 /// deleteFirewallRule, in the job.
-#[expect(clippy::unnecessary_wraps, reason = "the signature of all commands")]
 pub(crate) fn start_delete(
     cloud: &mut Cloud,
-    _: &Call,
+    call: &Call,
     accepted: &Accepted,
 ) -> Result<Work, JobFailure> {
     let key = Key::of(accepted.number);
+    if let Some(row) = cloud.firewall_rules.get(key) {
+        check_system(cloud, call, row)?;
+    }
     if let Some(row) = cloud.firewall_rules.get_mut(key) {
         row.state = RuleState::Deleting;
     }
     Ok(Work::FirewallDeleted(key))
+}
+
+/// Only root admins may take a system-wide rule away.
+pub(crate) fn check_system(
+    cloud: &Cloud,
+    call: &Call,
+    rule: &FirewallRule,
+) -> Result<(), JobFailure> {
+    if rule.system && !cloud.is_root(call.caller) {
+        return Err(JobFailure::invalid(
+            "Only root admin can delete the system wide firewall rule",
+        ));
+    }
+    Ok(())
 }
 
 /// The end of a deletion. If the router refuses, the rule stays dying.

@@ -104,14 +104,11 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     Ok(Value::Object(body))
 }
 
-/// The members by the age of their first mapping, each once with all its addresses.
-fn grouped(row: &LoadBalancerRule) -> Vec<(Key<VirtualMachine>, Vec<String>)> {
-    let mut groups: Vec<(Key<VirtualMachine>, Vec<String>)> = Vec::new();
+/// The members by their own age, each once with all its addresses.
+fn grouped(row: &LoadBalancerRule) -> BTreeMap<Key<VirtualMachine>, Vec<String>> {
+    let mut groups: BTreeMap<_, Vec<String>> = BTreeMap::new();
     for mapping in &row.members {
-        match groups.iter_mut().find(|(vm, _)| *vm == mapping.vm) {
-            Some((_, addresses)) => addresses.push(mapping.address.clone()),
-            None => groups.push((mapping.vm, vec![mapping.address.clone()])),
-        }
+        groups.entry(mapping.vm).or_default().push(mapping.address.clone());
     }
     groups
 }

@@ -226,7 +226,7 @@ pub(crate) fn accept_associate(cloud: &mut Cloud, call: &Call) -> Result<Accepte
     check_zone(cloud, call)?;
     check_public_ips(cloud, target.owner)?;
     let key = pick(cloud, call.params.filled("ipaddress"))?;
-    let source_nat = !has_source_nat(cloud, &target);
+    cloud.next_address = None;
     let now = date(cloud.now);
     let Some(row) = cloud.addresses.get_mut(key) else {
         return Err(ApiError::internal(4250));
@@ -234,9 +234,7 @@ pub(crate) fn accept_associate(cloud: &mut Cloud, call: &Call) -> Result<Accepte
     row.state = AddressState::Allocating;
     row.owner = Some(target.owner);
     row.allocated = Some(now);
-    row.network = target.network;
     row.vpc = target.vpc;
-    row.source_nat = source_nat;
     let id = row.id.clone();
     Ok(Accepted {
         id: Some(id.clone()),
@@ -289,15 +287,15 @@ fn target(cloud: &Cloud, call: &Call) -> Result<Target, ApiError> {
     }
 }
 
-/// The address asked for if it is free, else the lowest free one. The error does not tell what was
-/// wrong.
+/// The address asked for if it is free, else the one that a test chose, else the lowest free one;
+/// CloudStack draws in an order of its database's own. The error does not tell what was wrong.
 fn pick(cloud: &Cloud, asked: Option<&str>) -> Result<Key<PublicIp>, ApiError> {
     cloud
         .addresses
         .iter()
         .filter(|(_, row)| row.state == AddressState::Free)
         .filter(|(_, row)| asked.is_none_or(|asked| row.address.to_string() == asked))
-        .min_by_key(|(_, row)| row.address)
+        .min_by_key(|(key, row)| (Some(*key) != cloud.next_address, row.address))
         .map(|(key, _)| key)
         .ok_or_else(|| ApiError::new(533, 9999, "Insufficient address capacity"))
 }
@@ -321,15 +319,21 @@ fn has_source_nat(cloud: &Cloud, target: &Target) -> bool {
         })
 }
 
-/// associateIpAddress, in the job. An address for a tier alone is given back at once.
+/// associateIpAddress, in the job: the address is given to its network. One for a tier alone is
+/// given back at once.
 pub(crate) fn start_associate(
     cloud: &mut Cloud,
-    _: &Call,
+    call: &Call,
     accepted: &Accepted,
 ) -> Result<Work, JobFailure> {
     let key = Key::of(accepted.number);
-    let row = cloud.addresses.get(key);
-    let network = row.and_then(|row| row.network).and_then(|network| cloud.networks.get(network));
+    let target = target(cloud, call)?;
+    let source_nat = !has_source_nat(cloud, &target);
+    if let Some(row) = cloud.addresses.get_mut(key) {
+        row.network = target.network;
+        row.source_nat = source_nat;
+    }
+    let network = target.network.and_then(|network| cloud.networks.get(network));
     if network.is_some_and(|network| network.tier.is_some()) {
         free(cloud, key);
         return Err(JobFailure::invalid(
@@ -408,6 +412,9 @@ pub(crate) fn start_disassociate(
         return Err(JobFailure::internal(
             "IP address is used for source nat purposes and can not be disassociated.",
         ));
+    }
+    for (_, rule) in cloud.firewall_rules.iter().filter(|(_, rule)| rule.address == key) {
+        firewall_rule::check_system(cloud, call, rule)?;
     }
     for (_, rule) in cloud.rules.iter_mut().filter(|(_, rule)| rule.address == key) {
         rule.state = RuleState::Deleting;

@@ -108,9 +108,10 @@ impl Builder {
                 protocol: rule.protocol.clone(),
                 first: rule.start_port,
                 last: rule.end_port.or(rule.start_port),
-                icmp: (rule.protocol == "icmp").then_some((-1, -1)),
+                icmp: (rule.protocol == "icmp").then_some(rule.icmp),
                 cidrs,
                 state: RuleState::Active,
+                system: false,
                 programmed: true,
             },
         );

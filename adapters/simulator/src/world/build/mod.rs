@@ -125,6 +125,7 @@ fn empty(world: &World) -> Result<Cloud, WorldError> {
         tags: Table::new(),
         jobs: Jobs::new(&world.jobs),
         router: Router::default(),
+        next_address: None,
         page_fault: None,
     })
 }
@@ -207,6 +208,7 @@ impl Builder {
                     reason: None,
                     icmp: None,
                     state: RuleState::Active,
+                    damaged: false,
                 });
             }
         }
