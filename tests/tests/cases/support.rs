@@ -223,6 +223,7 @@ pub fn allocated(address: &str) -> world::Address {
         network: Some("iso-1".to_owned()),
         vpc: None,
         source_nat: false,
+        portable: false,
         static_nat: None,
         allocated: None,
         number: None,

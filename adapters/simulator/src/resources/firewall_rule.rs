@@ -36,9 +36,9 @@ pub(crate) struct FirewallRule {
     pub(crate) icmp: Option<(i64, i64)>,
     /// Sorted as text.
     pub(crate) cidrs: Vec<String>,
-    pub(crate) state: RuleState,
-    /// Made with `type=system`: only root admins may take it away.
+    /// `type=system`: only root admins delete it.
     pub(crate) system: bool,
+    pub(crate) state: RuleState,
     /// Whether the router was told; it stays so until a deletion is pushed.
     pub(crate) programmed: bool,
 }
@@ -172,11 +172,13 @@ pub(crate) fn accept_create(cloud: &mut Cloud, call: &Call) -> Result<Accepted, 
         last,
         icmp,
         cidrs,
-        state: RuleState::Add,
         system: params.text("type").is_some_and(|kind| equal(kind, "system")),
+        state: RuleState::Add,
         programmed: false,
     };
-    check_conflict(cloud, &rule)?;
+    if !rule.system {
+        check_conflict(cloud, &rule)?;
+    }
     let number = cloud.next_rule();
     // The database refuses the same CIDR twice in one rule.
     if rule.cidrs.windows(2).any(|pair| pair.first() == pair.last()) {
@@ -426,27 +428,32 @@ pub(crate) fn start_delete(
     accepted: &Accepted,
 ) -> Result<Work, JobFailure> {
     let key = Key::of(accepted.number);
-    if let Some(row) = cloud.firewall_rules.get(key) {
-        check_system(cloud, call, row)?;
-    }
+    check_system(cloud, call, cloud.firewall_rules.get(key))?;
     if let Some(row) = cloud.firewall_rules.get_mut(key) {
         row.state = RuleState::Deleting;
     }
     Ok(Work::FirewallDeleted(key))
 }
 
-/// Only root admins may take a system-wide rule away.
-pub(crate) fn check_system(
-    cloud: &Cloud,
-    call: &Call,
-    rule: &FirewallRule,
-) -> Result<(), JobFailure> {
-    if rule.system && !cloud.is_root(call.caller) {
+/// Only root admins delete rules of the type system.
+fn check_system(cloud: &Cloud, call: &Call, rule: Option<&FirewallRule>) -> Result<(), JobFailure> {
+    if rule.is_some_and(|rule| rule.system) && !cloud.is_root(call.caller) {
         return Err(JobFailure::invalid(
             "Only root admin can delete the system wide firewall rule",
         ));
     }
     Ok(())
+}
+
+/// An address with such a rule can be released by root admins only.
+pub(crate) fn check_system_rules(
+    cloud: &Cloud,
+    call: &Call,
+    address: Key<PublicIp>,
+) -> Result<(), JobFailure> {
+    let on_it = cloud.firewall_rules.iter().filter(|(_, rule)| rule.address == address);
+    let mut rules = on_it.map(|(_, rule)| rule);
+    rules.try_for_each(|rule| check_system(cloud, call, Some(rule)))
 }
 
 /// The end of a deletion. If the router refuses, the rule stays dying.

@@ -15,6 +15,7 @@ use crate::lists::{Scope, TagFilter, answer, contains};
 use crate::object::{Object, date};
 use crate::params::Params;
 use crate::resources::network::Network;
+use crate::resources::reserved_ip::Quarantine;
 use crate::resources::resource_limit::check_public_ips;
 use crate::resources::tag::{self, ResourceType, inline_tags};
 use crate::resources::virtual_machine::VirtualMachine;
@@ -38,6 +39,10 @@ pub(crate) struct PublicIp {
     pub(crate) static_nat: Option<Key<VirtualMachine>>,
     /// A release revokes the rules first; meanwhile lists still show it as Allocated.
     pub(crate) releasing: bool,
+    /// May be moved between zones and networks; given only to those who ask for one.
+    pub(crate) portable: bool,
+    /// Whom a free address is kept for.
+    pub(crate) quarantine: Option<Quarantine>,
 }
 
 /// State of a public IP address.
@@ -48,6 +53,8 @@ pub(crate) enum AddressState {
     Allocated,
     /// A release failed half way.
     Releasing,
+    /// Owned without serving anything.
+    Reserved,
 }
 
 const STATES: &[&str] = &["Allocating", "Allocated", "Releasing", "Reserved", "Free"];
@@ -65,6 +72,7 @@ impl AddressState {
             Self::Allocating => "Allocating",
             Self::Allocated => "Allocated",
             Self::Releasing => "Releasing",
+            Self::Reserved => "Reserved",
         }
     }
 }
@@ -89,6 +97,7 @@ pub(crate) const ASSOCIATE_PARAMS: &[Param] = &[
     may("zoneid", Kind::Id(Entity::Zone)),
     may("projectid", Kind::Id(Entity::Project)),
     may("ipaddress", Kind::Text),
+    may("isportable", Kind::Flag),
 ];
 
 pub(crate) const DISASSOCIATE_PARAMS: &[Param] =
@@ -152,7 +161,7 @@ fn matches_keyword(params: &Params, row: &PublicIp) -> bool {
     }
 }
 
-fn json(cloud: &Cloud, key: Key<PublicIp>, row: &PublicIp) -> Object {
+pub(crate) fn json(cloud: &Cloud, key: Key<PublicIp>, row: &PublicIp) -> Object {
     let network = row.network.and_then(|network| cloud.networks.get(network));
     let vpc = row.vpc.and_then(|vpc| cloud.vpcs.get(vpc));
     let vm = row.static_nat.and_then(|vm| cloud.vms.get(vm));
@@ -167,7 +176,7 @@ fn json(cloud: &Cloud, key: Key<PublicIp>, row: &PublicIp) -> Object {
         .with("issourcenat", row.source_nat)
         .with("isstaticnat", row.static_nat.is_some())
         .with("issystem", false)
-        .with("isportable", false)
+        .with("isportable", row.portable)
         .with("forvirtualnetwork", true)
         .with("forsystemvms", false)
         .with("forprovider", false)
@@ -225,7 +234,8 @@ pub(crate) fn accept_associate(cloud: &mut Cloud, call: &Call) -> Result<Accepte
     }
     check_zone(cloud, call)?;
     check_public_ips(cloud, target.owner)?;
-    let key = pick(cloud, call.params.filled("ipaddress"))?;
+    let portable = call.params.flag("isportable") == Some(true);
+    let key = pick(cloud, target.owner, call.params.filled("ipaddress"), portable)?;
     cloud.next_address = None;
     let now = date(cloud.now);
     let Some(row) = cloud.addresses.get_mut(key) else {
@@ -289,12 +299,18 @@ fn target(cloud: &Cloud, call: &Call) -> Result<Target, ApiError> {
 
 /// The address asked for if it is free, else the one that a test chose, else the lowest free one;
 /// CloudStack draws in an order of its database's own. The error does not tell what was wrong.
-fn pick(cloud: &Cloud, asked: Option<&str>) -> Result<Key<PublicIp>, ApiError> {
+fn pick(
+    cloud: &Cloud,
+    owner: Owner,
+    asked: Option<&str>,
+    portable: bool,
+) -> Result<Key<PublicIp>, ApiError> {
     cloud
         .addresses
         .iter()
-        .filter(|(_, row)| row.state == AddressState::Free)
+        .filter(|(_, row)| row.state == AddressState::Free && row.portable == portable)
         .filter(|(_, row)| asked.is_none_or(|asked| row.address.to_string() == asked))
+        .filter(|(_, row)| !row.quarantine.is_some_and(|kept| kept.keeps_from(owner, cloud.now)))
         .min_by_key(|(key, row)| (Some(*key) != cloud.next_address, row.address))
         .map(|(key, _)| key)
         .ok_or_else(|| ApiError::new(533, 9999, "Insufficient address capacity"))
@@ -406,15 +422,13 @@ pub(crate) fn start_disassociate(
     if !row.owner.is_some_and(|owner| cloud.may_use(call.caller, owner)) {
         return Err(JobFailure::permission());
     }
+    firewall_rule::check_system_rules(cloud, call, key)?;
     let network = row.network.and_then(|network| cloud.networks.get(network));
     let in_use = row.vpc.is_some() || network.is_some_and(|network| network.implemented);
     if row.source_nat && in_use {
         return Err(JobFailure::internal(
             "IP address is used for source nat purposes and can not be disassociated.",
         ));
-    }
-    for (_, rule) in cloud.firewall_rules.iter().filter(|(_, rule)| rule.address == key) {
-        firewall_rule::check_system(cloud, call, rule)?;
     }
     for (_, rule) in cloud.rules.iter_mut().filter(|(_, rule)| rule.address == key) {
         rule.state = RuleState::Deleting;
@@ -487,9 +501,12 @@ fn free(cloud: &mut Cloud, address: Key<PublicIp>) {
     for key in forwards {
         cloud.port_forwards.remove(key);
     }
+    let owner = cloud.addresses.get(address).and_then(|row| row.owner);
+    let quarantine = Quarantine::after(cloud, owner);
     let Some(row) = cloud.addresses.get_mut(address) else {
         return;
     };
+    row.quarantine = quarantine;
     row.state = AddressState::Free;
     row.owner = None;
     row.allocated = None;

@@ -168,6 +168,9 @@ pub struct Vpc {
     /// What its offering serves.
     #[serde(default)]
     pub services: VpcServices,
+    /// Whether its offering lets one address serve rules of several tiers (from 4.23).
+    #[serde(default)]
+    pub conserve_mode: bool,
     /// Id of its offering.
     #[serde(default)]
     pub offering: Option<String>,
@@ -295,6 +298,9 @@ pub struct Address {
     /// Whether it is the source-NAT address of its network or VPC.
     #[serde(default)]
     pub source_nat: bool,
+    /// Whether it may be moved between networks; given only to those who ask for one.
+    #[serde(default)]
+    pub portable: bool,
     /// The virtual machine it is mapped to as a whole.
     #[serde(default)]
     pub static_nat: Option<String>,

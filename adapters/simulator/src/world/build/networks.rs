@@ -94,6 +94,7 @@ impl Builder {
                 services,
                 offering_id,
                 offering_name: offering_name.to_owned(),
+                conserve_mode: vpc.conserve_mode,
                 extra: vpc.extra.clone(),
             },
         );
