@@ -282,6 +282,7 @@ impl Cloud {
                 Some(JobFault::Fails { code, text }) => {
                     Err(JobFailure { code: *code, text: text.clone() })
                 }
+                // Results show their object with the job still running.
                 None | Some(JobFault::Slow(_) | JobFault::Vanishes) => work.finish(self),
             };
             self.jobs.running.remove(&(end, number));

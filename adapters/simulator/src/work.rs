@@ -35,6 +35,12 @@ pub(crate) enum Work {
         firewall: Option<Key<FirewallRule>>,
         result: Value,
     },
+    /// A push of something about a rule that stays stored if the router refuses.
+    RulePushed {
+        rule: Key<LoadBalancerRule>,
+        result: Value,
+        refusal: &'static str,
+    },
     RuleUpdated(Box<Updated>),
     RuleDeleted(load_balancer_rule::Deleted),
     /// Nothing but a push of a rule: its result, and what the job says if the router refuses.
@@ -78,6 +84,7 @@ impl Work {
             Self::RuleCreated { firewall, .. } => {
                 firewall.map(|rule| firewall_rule::pushes(cloud, rule)).unwrap_or_default()
             }
+            Self::RulePushed { rule, .. } => load_balancer_rule::pushes(cloud, *rule),
             Self::RuleUpdated(updated) => load_balancer_rule::pushes(cloud, updated.rule),
             Self::RuleDeleted(deleted) => load_balancer_rule::delete_pushes(cloud, deleted.rule),
             Self::RulePushed { rule, .. }
@@ -102,6 +109,7 @@ impl Work {
             Self::Done(_)
             | Self::AddressAssociated { .. }
             | Self::RuleCreated { .. }
+            | Self::RulePushed { .. }
             | Self::RuleUpdated(_)
             | Self::RuleDeleted(_)
             | Self::RulePushed { .. }
@@ -126,6 +134,9 @@ impl Work {
             Self::AddressReleased(address) => public_ip::finish_disassociate(cloud, address),
             Self::RuleCreated { rule, firewall, result } => {
                 create_rule::finish(cloud, rule, firewall).map(|()| result)
+            }
+            Self::RulePushed { rule, result, refusal } => {
+                load_balancer_rule::finish_push(cloud, rule, refusal).map(|()| result)
             }
             Self::RuleUpdated(updated) => load_balancer_rule::finish_update(cloud, *updated),
             Self::RuleDeleted(deleted) => load_balancer_rule::finish_delete(cloud, &deleted),

@@ -421,6 +421,18 @@ pub(crate) fn push(cloud: &mut Cloud, key: Key<LoadBalancerRule>) -> Result<(), 
     Ok(())
 }
 
+/// A push whose refusal undoes nothing.
+pub(crate) fn finish_push(
+    cloud: &mut Cloud,
+    rule: Key<LoadBalancerRule>,
+    refusal: &str,
+) -> Result<(), JobFailure> {
+    push(cloud, rule).map_err(|error| match error {
+        PushError::Refused => JobFailure::internal(refusal),
+        PushError::Doubled => doubled(),
+    })
+}
+
 /// What every job about a rule with a VM mapped twice says, until the database is repaired.
 pub(crate) fn doubled() -> JobFailure {
     JobFailure::internal("Entity already exists ")
