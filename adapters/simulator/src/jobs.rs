@@ -277,7 +277,6 @@ impl Cloud {
                 continue;
             };
             let (work, fault) = (work.clone(), fault.clone());
-            // Results show their object with the job still running.
             let outcome = match &fault {
                 Some(JobFault::Fails { code, text }) => {
                     Err(JobFailure { code: *code, text: text.clone() })

@@ -43,12 +43,6 @@ pub(crate) enum Work {
     },
     RuleUpdated(Box<Updated>),
     RuleDeleted(load_balancer_rule::Deleted),
-    /// Nothing but a push of a rule: its result, and what the job says if the router refuses.
-    RulePushed {
-        rule: Key<LoadBalancerRule>,
-        result: Value,
-        refused: &'static str,
-    },
     MembersAssigned(Assigned),
     MembersRemoved(Removed),
     FirewallCreated(Key<FirewallRule>),
@@ -87,8 +81,7 @@ impl Work {
             Self::RulePushed { rule, .. } => load_balancer_rule::pushes(cloud, *rule),
             Self::RuleUpdated(updated) => load_balancer_rule::pushes(cloud, updated.rule),
             Self::RuleDeleted(deleted) => load_balancer_rule::delete_pushes(cloud, deleted.rule),
-            Self::RulePushed { rule, .. }
-            | Self::MembersAssigned(Assigned { rule, .. })
+            Self::MembersAssigned(Assigned { rule, .. })
             | Self::MembersRemoved(Removed { rule, .. }) => {
                 load_balancer_rule::pushes(cloud, *rule)
             }
@@ -112,7 +105,6 @@ impl Work {
             | Self::RulePushed { .. }
             | Self::RuleUpdated(_)
             | Self::RuleDeleted(_)
-            | Self::RulePushed { .. }
             | Self::MembersAssigned(_)
             | Self::MembersRemoved(_)
             | Self::FirewallDeleted(_)
@@ -140,9 +132,6 @@ impl Work {
             }
             Self::RuleUpdated(updated) => load_balancer_rule::finish_update(cloud, *updated),
             Self::RuleDeleted(deleted) => load_balancer_rule::finish_delete(cloud, &deleted),
-            Self::RulePushed { rule, result, refused } => load_balancer_rule::push(cloud, rule)
-                .map(|()| result)
-                .map_err(|_| JobFailure::internal(refused)),
             Self::MembersAssigned(assigned) => member::finish_assign(cloud, &assigned),
             Self::MembersRemoved(removed) => member::finish_remove(cloud, &removed),
             Self::FirewallCreated(rule) => firewall_rule::finish_create(cloud, rule),
