@@ -14,7 +14,8 @@ use crate::resources::user::User;
 use crate::resources::{
     account, api, change_acl, change_acl_list, create_rule, firewall_rule, job,
     load_balancer_rule as rule, member, network, network_acl as acl, port_forward, public_ip,
-    resource_limit, stickiness, tag, user, virtual_machine, vm_life, vm_nics, vpc, zone,
+    reserved_ip, resource_limit, static_nat, stickiness, tag, user, virtual_machine, vm_life,
+    vm_nics, vpc, zone,
 };
 use crate::table::Key;
 use crate::throttle;
@@ -310,6 +311,9 @@ const COMMANDS: &[Command] = &[
     read("queryAsyncJobResult", Roles::All, job::QUERY_PARAMS, job::query),
     read("listAsyncJobs", Roles::User, NO_PARAMS, job::list),
 
+    run("addAccountToProject", Roles::User, account::ADD_TO_PROJECT_PARAMS,
+        "user.account.AddAccountToProjectCmd", JobKind::Other,
+        account::accept_project, account::start_add_to_project),
     read("listUserKeys", Roles::User, user::LIST_KEYS_PARAMS, user::list_keys).from([4, 23, 0]),
     run("registerUserKeys", Roles::User, user::REGISTER_PARAMS,
         "admin.user.RegisterUserKeysCmd", JobKind::Other,
@@ -322,8 +326,9 @@ const COMMANDS: &[Command] = &[
     read("getApiLimit", Roles::User, NO_PARAMS, throttle::limit),
     change("resetApiLimit", Roles::Root, throttle::RESET_PARAMS, throttle::reset),
 
-    root_only("listManagementServers"),
-    root_only("listManagementServersMetrics").from([4, 17, 0]),
+    read("listManagementServers", Roles::Root, zone::LIST_SERVERS_PARAMS, zone::list_servers),
+    read("listManagementServersMetrics", Roles::Root, zone::LIST_SERVERS_PARAMS, zone::list_servers)
+        .from([4, 17, 0]),
     root_only("addResourceDetail"),
     root_only("listHosts"),
 
@@ -334,6 +339,15 @@ const COMMANDS: &[Command] = &[
     run("disassociateIpAddress", Roles::All, public_ip::DISASSOCIATE_PARAMS,
         "user.address.DisassociateIPAddrCmd", JobKind::Release,
         public_ip::accept_disassociate, public_ip::start_disassociate),
+
+    change("reserveIpAddress", Roles::User, reserved_ip::RESERVE_PARAMS, reserved_ip::reserve)
+        .from([4, 17, 0]),
+    change("releaseIpAddress", Roles::User, reserved_ip::ID_PARAMS, reserved_ip::release)
+        .from([4, 17, 0]),
+    change("enableStaticNat", Roles::User, static_nat::ENABLE_PARAMS, static_nat::enable),
+    run("disableStaticNat", Roles::User, static_nat::DISABLE_PARAMS,
+        "user.nat.DisableStaticNatCmd", JobKind::Firewall,
+        Accepted::nothing, static_nat::start_disable),
 
     read("listLoadBalancerRules", Roles::All, rule::LIST_PARAMS, rule::list),
     run("createLoadBalancerRule", Roles::All, rule::CREATE_PARAMS,
@@ -380,6 +394,13 @@ const COMMANDS: &[Command] = &[
 
     read("listPortForwardingRules", Roles::User, port_forward::LIST_PARAMS, port_forward::list),
 
+    run("createPortForwardingRule", Roles::User, port_forward::CREATE_PARAMS,
+        "user.firewall.CreatePortForwardingRuleCmd", JobKind::Firewall,
+        port_forward::accept_create, port_forward::start_create),
+    run("deletePortForwardingRule", Roles::User, port_forward::ID_PARAMS,
+        "user.firewall.DeletePortForwardingRuleCmd", JobKind::Firewall,
+        Accepted::nothing, port_forward::start_delete),
+
     read("listNetworkACLLists", Roles::User, acl::LIST_LISTS_PARAMS, acl::list_lists),
     read("listNetworkACLs", Roles::All, acl::LIST_PARAMS, acl::list),
     run("createNetworkACL", Roles::All, acl::CREATE_PARAMS,
@@ -409,4 +430,5 @@ const COMMANDS: &[Command] = &[
     run("deleteTags", Roles::User, tag::DELETE_PARAMS,
         "user.tag.DeleteTagsCmd", JobKind::Tags,
         Accepted::nothing, tag::start_delete),
+    read("listResourceDetails", Roles::User, tag::LIST_DETAILS_PARAMS, tag::list_details),
 ];

@@ -96,7 +96,7 @@ pub fn exchange(
         return Ok(bare(404));
     }
     if target.len() > LONGEST_URI {
-        return Ok(bare(414));
+        return Ok(page(414, "<h1>Bad Message 414</h1><pre>reason: URI Too Long</pre>"));
     }
     let request = match method {
         "GET" | "HEAD" => decode(Method::Get, query, form),
@@ -117,6 +117,12 @@ pub fn exchange(
 /// Header values are one line of visible characters; error texts may hold anything.
 fn one_line(value: &str) -> String {
     value.chars().map(|letter| if letter.is_ascii_graphic() { letter } else { ' ' }).collect()
+}
+
+/// An answer of the web server, before CloudStack.
+fn page(status: u16, body: &str) -> Response {
+    let headers = vec![("Content-Type".to_owned(), "text/html;charset=iso-8859-1".to_owned())];
+    Response { status, headers, body: body.to_owned() }
 }
 
 fn bare(status: u16) -> Response {

@@ -250,7 +250,7 @@ fn live_members(cloud: &Cloud, rule: &LoadBalancerRule, programmed: &Programmed)
         .members
         .iter()
         .filter_map(|(key, address)| Some((cloud.vms.get(*key)?, address)))
-        .filter(|(vm, address)| vm.state == VmState::Running && vm.holds(rule.network, address))
+        .filter(|(vm, address)| vm.state == VmState::Running && vm.has(address))
         .map(|(vm, address)| Member {
             vm: vm.id.clone(),
             name: vm.name.clone(),

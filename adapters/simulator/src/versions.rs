@@ -46,6 +46,7 @@ pub(crate) enum Feature {
     PostOnlyMode,
     KeyPairs,
     GlobalAclLists,
+    Quarantine,
 }
 
 /// The releases in which the differences began, and how it was before: the place to look when a test of one release fails
@@ -57,6 +58,7 @@ const SINCE: &[([u16; 3], Feature, &str)] = &[
     ([4, 18, 0], Feature::RuleCidrList, "createLoadBalancerRule refused cidrlist"),
     ([4, 18, 0], Feature::DeniedIs432, "a command that a role denies got 401, as if the key were wrong"),
     ([4, 19, 0], Feature::GlobalAclLists, "every ACL list belonged to a VPC"),
+    ([4, 19, 0], Feature::Quarantine, "a released address was anybody's at once"),
     ([4, 19, 0], Feature::HasRules, "public IP addresses did not tell whether they have rules"),
     ([4, 19, 0], Feature::ReleaseByAddress, "disassociateIpAddress knew ids only"),
     ([4, 19, 2], Feature::DomainPath, "rules and addresses had no domainpath"),

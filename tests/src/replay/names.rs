@@ -14,6 +14,7 @@ const BEFORE_NUMBERS: &[&str] = &[
     "\"id\":",
     "\"networkId\":",
     "ID ",
+    "ID=",
     "id=",
     "rule: ",
     "VM ",
@@ -21,6 +22,12 @@ const BEFORE_NUMBERS: &[&str] = &[
     "zone ",
     "Network ",
 ];
+
+/// Words before a number of milliseconds: a time, which differs in any other run.
+const BEFORE_TIMES: &[&str] = &["retry after ["];
+
+/// What the recorder put in the place of secrets.
+const SECRET: &str = "REDACTED";
 
 /// Parts of objects whose ids a world file does not have.
 const UNFIXED: &[&str] = &["secondaryip"];
@@ -115,6 +122,9 @@ impl Names {
     /// Whether two texts are the same but for names and times. A text that the recorder cut is
     /// compared as far as it goes.
     pub(super) fn texts_agree(&mut self, recorded: &str, given: &str) -> bool {
+        if recorded == SECRET {
+            return !given.is_empty();
+        }
         let Some(kept) = before_cut(recorded) else {
             return self.pieces_agree(&pieces(recorded), &pieces(given));
         };
@@ -158,12 +168,15 @@ impl Names {
         let list = before
             .trim_end_matches(|letter: char| ", ".contains(letter) || letter.is_ascii_digit());
         let before = if before.ends_with(", ") { list } else { before };
-        let Some(kind) = BEFORE_NUMBERS.iter().find(|words| before.ends_with(**words)) else {
-            return false;
-        };
         if !is_number(recorded) || !is_number(given) {
             return false;
         }
+        if BEFORE_TIMES.iter().any(|words| before.ends_with(words)) {
+            return true;
+        }
+        let Some(kind) = BEFORE_NUMBERS.iter().find(|words| before.ends_with(**words)) else {
+            return false;
+        };
         let known = self.numbers.entry(((*kind).to_owned(), recorded.to_owned()));
         known.or_insert_with(|| given.to_owned()) == given
     }

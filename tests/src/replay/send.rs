@@ -39,6 +39,14 @@ impl Keys {
     }
 }
 
+/// Parameters that are times.
+const TIMES: &[&str] = &["startdate", "enddate"];
+
+/// Whether a parameter is a time.
+pub(super) fn is_time(param: &str) -> bool {
+    TIMES.contains(&param)
+}
+
 /// A request as it goes out.
 #[derive(Debug, Clone)]
 pub(super) struct Outgoing {

@@ -194,7 +194,7 @@ impl Simulator {
                 let version = &self.cloud.version;
                 let command =
                     request.exact("command").and_then(|name| Command::find(name, version));
-                let error = ApiError { class, root, ..ApiError::new(code, 9999, text) };
+                let error = ApiError { code, class, text, root, about: Vec::new() };
                 Ok(self.respond(command, Err(error), request.format()))
             }
             Mishap::Body { status, body } => {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::cloud::{Cloud, Extra, Owner};
 use crate::commands::{Call, Entity, Kind, Param, may, must};
 use crate::error::{ApiError, JobFailure};
-use crate::jobs::{Accepted, Work};
+use crate::jobs::{Accepted, Instance, Work, success};
 use crate::lists::{answer, equal, keyword_matches};
 use crate::object::Object;
 use crate::resources::domain::Domain;
@@ -129,6 +129,40 @@ fn account_json(cloud: &Cloud, key: Key<Account>) -> Object {
         .maybe("id", row.map(|row| row.id.as_str()))
         .maybe("name", row.map(|row| row.name.as_str()))
         .maybe("state", state)
+}
+
+pub(crate) const ADD_TO_PROJECT_PARAMS: &[Param] =
+    &[must("projectid", Kind::Id(Entity::Project)), may("account", Kind::Text)];
+
+/// addAccountToProject: the account is one of the project's domain.
+pub(crate) fn start_add_to_project(
+    cloud: &mut Cloud,
+    call: &Call,
+    _: &Accepted,
+) -> Result<Work, JobFailure> {
+    let key = call.params.key::<Project>("projectid").unwrap_or_else(|| Key::of(0));
+    let Some(project) = cloud.projects.get(key) else {
+        return Err(JobFailure::invalid("Unable to find the project"));
+    };
+    if project.members.first() != Some(&call.caller)
+        && !cloud.administers(call.caller, Owner::Project(key))
+    {
+        return Err(JobFailure::permission());
+    }
+    let name = call.params.text("account").unwrap_or_default();
+    if let Owner::Account(account) = cloud.account_in(project.domain, name)?
+        && let Some(project) = cloud.projects.get_mut(key)
+        && !project.members.contains(&account)
+    {
+        project.members.push(account);
+    }
+    Ok(Work::Done(success()))
+}
+
+/// Jobs about projects name the kind only.
+#[expect(clippy::unnecessary_wraps, reason = "the signature of all commands")]
+pub(crate) fn accept_project(_: &mut Cloud, _: &Call) -> Result<Accepted, ApiError> {
+    Ok(Accepted { instance: Some(Instance { kind: "Project", id: None }), ..Accepted::default() })
 }
 
 /// listProjects: those the caller belongs to, and with `listall` those an admin administers; a tag

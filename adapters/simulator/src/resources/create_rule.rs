@@ -106,6 +106,12 @@ fn network(
     }
     let asked = params.key::<Network>("networkid");
     let strict = cloud.version.has(Feature::RuleNetworkChecked);
+    if let (Some(_), Some(asked)) = (bound, asked)
+        && conserves(cloud, row, asked)
+    {
+        check_cidrs(cloud, call)?;
+        return Ok((asked, false));
+    }
     if let (Some((bound, _)), Some(asked)) = (bound, asked)
         && strict
         && bound != asked
@@ -129,6 +135,13 @@ fn network(
             address.number()
         ))),
     }
+}
+
+/// Whether the VPC of an address lets it serve rules of several tiers, and this is one of them.
+fn conserves(cloud: &Cloud, row: &PublicIp, asked: Key<Network>) -> bool {
+    let vpc = row.vpc.and_then(|key| cloud.vpcs.get(key));
+    let tier_of = cloud.networks.get(asked).and_then(Network::vpc);
+    vpc.is_some_and(|vpc| vpc.conserves(cloud)) && tier_of == row.vpc
 }
 
 /// IPv4 and IPv6 networks and bare addresses, blanks around them allowed.
@@ -326,6 +339,7 @@ fn open_firewall(cloud: &mut Cloud, draft: &Draft) -> Option<Key<FirewallRule>> 
             last: port,
             icmp: None,
             cidrs: vec![firewall_rule::EVERYWHERE.to_owned()],
+            system: false,
             state: RuleState::Add,
             programmed: false,
         },

@@ -7,7 +7,7 @@ use crate::commands::{Call, Entity, Kind, Param, may, must, since};
 use crate::error::{ApiError, JobFailure};
 use crate::faults::RouterPart;
 use crate::jobs::{Accepted, Instance, Work, success};
-use crate::lists::{Scope, TagFilter, answer};
+use crate::lists::{Scope, TagFilter, answer, equal};
 use crate::object::Object;
 use crate::params::Params;
 use crate::resources::load_balancer_rule::has_router;
@@ -36,6 +36,8 @@ pub(crate) struct FirewallRule {
     pub(crate) icmp: Option<(i64, i64)>,
     /// Sorted as text.
     pub(crate) cidrs: Vec<String>,
+    /// `type=system`: only root admins delete it.
+    pub(crate) system: bool,
     pub(crate) state: RuleState,
     /// Whether the router was told; it stays so until a deletion is pushed.
     pub(crate) programmed: bool,
@@ -170,10 +172,13 @@ pub(crate) fn accept_create(cloud: &mut Cloud, call: &Call) -> Result<Accepted, 
         last,
         icmp,
         cidrs,
+        system: params.text("type").is_some_and(|kind| equal(kind, "system")),
         state: RuleState::Add,
         programmed: false,
     };
-    check_conflict(cloud, &rule)?;
+    if !rule.system {
+        check_conflict(cloud, &rule)?;
+    }
     let number = cloud.next_rule();
     // The database refuses the same CIDR twice in one rule.
     if rule.cidrs.windows(2).any(|pair| pair.first() == pair.last()) {
@@ -417,17 +422,38 @@ pub(crate) fn start_update(
 }
 
 /// deleteFirewallRule, in the job.
-#[expect(clippy::unnecessary_wraps, reason = "the signature of all commands")]
 pub(crate) fn start_delete(
     cloud: &mut Cloud,
-    _: &Call,
+    call: &Call,
     accepted: &Accepted,
 ) -> Result<Work, JobFailure> {
     let key = Key::of(accepted.number);
+    check_system(cloud, call, cloud.firewall_rules.get(key))?;
     if let Some(row) = cloud.firewall_rules.get_mut(key) {
         row.state = RuleState::Deleting;
     }
     Ok(Work::FirewallDeleted(key))
+}
+
+/// Only root admins delete rules of the type system.
+fn check_system(cloud: &Cloud, call: &Call, rule: Option<&FirewallRule>) -> Result<(), JobFailure> {
+    if rule.is_some_and(|rule| rule.system) && !cloud.is_root(call.caller) {
+        return Err(JobFailure::invalid(
+            "Only root admin can delete the system wide firewall rule",
+        ));
+    }
+    Ok(())
+}
+
+/// An address with such a rule can be released by root admins only.
+pub(crate) fn check_system_rules(
+    cloud: &Cloud,
+    call: &Call,
+    address: Key<PublicIp>,
+) -> Result<(), JobFailure> {
+    let on_it = cloud.firewall_rules.iter().filter(|(_, rule)| rule.address == address);
+    let mut rules = on_it.map(|(_, rule)| rule);
+    rules.try_for_each(|rule| check_system(cloud, call, Some(rule)))
 }
 
 /// The end of a deletion. If the router refuses, the rule stays dying.

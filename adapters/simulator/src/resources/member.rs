@@ -16,6 +16,7 @@ use crate::object::Object;
 use crate::resources::load_balancer_rule::{
     LoadBalancerRule, PushError, changeable, doubled, push,
 };
+use crate::resources::network::Network;
 use crate::resources::virtual_machine::{self, Details, VirtualMachine};
 use crate::table::Key;
 use crate::versions::Feature;
@@ -127,7 +128,7 @@ pub(crate) fn start_assign(
         .and_then(|wanted| {
             wanted
                 .into_iter()
-                .map(|(vm, address)| check_vm(cloud, call, row, vm, address))
+                .map(|wanted| check_vm(cloud, call, row, wanted))
                 .collect::<Result<Vec<Mapping>, String>>()
         })
         .map_err(|reason| assign_failure(cloud, &reason))?;
@@ -174,24 +175,33 @@ fn assign_failure(cloud: &Cloud, reason: &str) -> JobFailure {
     }
 }
 
-/// VMs and addresses as asked for, each pair once. `None` means the primary address.
-type Wanted = Vec<(Key<VirtualMachine>, Option<String>)>;
+/// A VM as asked for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Wanted {
+    vm: Key<VirtualMachine>,
+    /// `None` means the primary address.
+    address: Option<String>,
+    /// Of a VPC in conserve mode, the tier in which the address is.
+    tier: Option<Key<Network>>,
+}
 
-fn wanted(cloud: &Cloud, call: &Call) -> Result<Wanted, String> {
+/// The VMs of both parameters, each once.
+fn wanted(cloud: &Cloud, call: &Call) -> Result<Vec<Wanted>, String> {
     let ids = call.params.keys::<VirtualMachine>("virtualmachineids");
     let map = call.params.map("vmidipmap");
     if ids.is_none() && map.is_none() {
         return Err("Both instanceids and vmidipmap  can't be null".to_owned());
     }
-    let mut wanted: Wanted = Vec::new();
+    let mut wanted: Vec<Wanted> = Vec::new();
     for vm in ids.unwrap_or_default() {
-        wanted.push((vm, None));
+        wanted.push(Wanted { vm, address: None, tier: None });
     }
     for fields in map.into_iter().flat_map(BTreeMap::values) {
         let id = fields.get("vmid").map(String::as_str).unwrap_or_default();
         let vm =
             cloud.vms.find(id).ok_or_else(|| format!("Unable to find virtual machine ID: {id}"))?;
-        wanted.push((vm, fields.get("vmip").cloned()));
+        let tier = fields.get("vmnetworkid").and_then(|id| cloud.networks.find(id));
+        wanted.push(Wanted { vm, address: fields.get("vmip").cloned(), tier });
     }
     let mut seen = BTreeSet::new();
     wanted.retain(|pair| seen.insert(pair.clone()));
@@ -202,20 +212,26 @@ fn check_vm(
     cloud: &Cloud,
     call: &Call,
     row: &LoadBalancerRule,
-    key: Key<VirtualMachine>,
-    address: Option<String>,
+    wanted: Wanted,
 ) -> Result<Mapping, String> {
+    let Wanted { vm: key, address, tier } = wanted;
     let Some(vm) = cloud.vms.get(key).filter(|vm| vm.is_visible()) else {
         return Err("Invalid instance id specified".to_owned());
     };
     if !cloud.may_use(call.caller, vm.owner) {
         return Err(JobFailure::permission().text);
     }
-    let Some(nic) = vm.nic_in(row.network) else {
-        return Err(
+    let vpc = cloud.networks.get(row.network).and_then(Network::vpc);
+    let conserves = vpc.and_then(|vpc| cloud.vpcs.get(vpc)).is_some_and(|vpc| vpc.conserves(cloud));
+    let tier =
+        tier.filter(|tier| conserves && cloud.networks.get(*tier).and_then(Network::vpc) == vpc);
+    let Some(nic) = vm.nic_in(tier.unwrap_or(row.network)) else {
+        return Err(if conserves {
+            "VM with id specified cannot be added to the load balancing rule for VPC Conserve Mode."
+        } else {
             "VM with id specified cannot be added because it doesn't belong in the same network."
-                .to_owned(),
-        );
+        }
+        .to_owned());
     };
     let address = address.unwrap_or_else(|| nic.address.clone());
     if !nic.holds(&address) {
@@ -252,7 +268,7 @@ pub(crate) fn start_remove(
     let mut members = row.members.clone();
     let mut revoked = Vec::new();
     let mut all_mapped = true;
-    for (vm, address) in wanted {
+    for Wanted { vm, address, .. } in wanted {
         let mut found = false;
         for mapping in &mut members {
             if mapping.vm == vm

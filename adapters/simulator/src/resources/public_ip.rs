@@ -16,6 +16,7 @@ use crate::lists::{Scope, TagFilter, answer, contains};
 use crate::object::{Object, date};
 use crate::params::Params;
 use crate::resources::network::Network;
+use crate::resources::reserved_ip::Quarantine;
 use crate::resources::resource_limit::check_public_ips;
 use crate::resources::tag::{self, ResourceType, inline_tags};
 use crate::resources::virtual_machine::VirtualMachine;
@@ -39,6 +40,10 @@ pub(crate) struct PublicIp {
     pub(crate) static_nat: Option<Key<VirtualMachine>>,
     /// A release revokes the rules first; meanwhile lists still show it as Allocated.
     pub(crate) releasing: bool,
+    /// May be moved between zones and networks; given only to those who ask for one.
+    pub(crate) portable: bool,
+    /// Whom a free address is kept for.
+    pub(crate) quarantine: Option<Quarantine>,
 }
 
 /// State of a public IP address.
@@ -49,6 +54,8 @@ pub(crate) enum AddressState {
     Allocated,
     /// A release failed half way.
     Releasing,
+    /// Owned without serving anything.
+    Reserved,
 }
 
 const STATES: &[&str] = &["Allocating", "Allocated", "Releasing", "Reserved", "Free"];
@@ -66,6 +73,7 @@ impl AddressState {
             Self::Allocating => "Allocating",
             Self::Allocated => "Allocated",
             Self::Releasing => "Releasing",
+            Self::Reserved => "Reserved",
         }
     }
 }
@@ -90,6 +98,7 @@ pub(crate) const ASSOCIATE_PARAMS: &[Param] = &[
     may("zoneid", Kind::Id(Entity::Zone)),
     may("projectid", Kind::Id(Entity::Project)),
     may("ipaddress", Kind::Text),
+    may("isportable", Kind::Flag),
 ];
 
 pub(crate) const DISASSOCIATE_PARAMS: &[Param] =
@@ -126,7 +135,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         .collect();
     rows.sort_by_key(|(_, row)| row.address);
     answer(cloud, call, "publicipaddress", rows, |(key, row)| {
-        json(cloud, row, with_rules.contains(&key)).into()
+        row_json(cloud, row, with_rules.contains(&key)).into()
     })
 }
 
@@ -156,7 +165,12 @@ fn matches_keyword(params: &Params, row: &PublicIp) -> bool {
     }
 }
 
-fn json(cloud: &Cloud, row: &PublicIp, has_rules: bool) -> Object {
+/// One address as commands about it show it.
+pub(crate) fn json(cloud: &Cloud, key: Key<PublicIp>, row: &PublicIp) -> Object {
+    row_json(cloud, row, with_rules(cloud).contains(&key))
+}
+
+fn row_json(cloud: &Cloud, row: &PublicIp, has_rules: bool) -> Object {
     let network = row.network.and_then(|network| cloud.networks.get(network));
     let vpc = row.vpc.and_then(|vpc| cloud.vpcs.get(vpc));
     let vm = row.static_nat.and_then(|vm| cloud.vms.get(vm));
@@ -171,7 +185,7 @@ fn json(cloud: &Cloud, row: &PublicIp, has_rules: bool) -> Object {
         .with("issourcenat", row.source_nat)
         .with("isstaticnat", row.static_nat.is_some())
         .with("issystem", false)
-        .with("isportable", false)
+        .with("isportable", row.portable)
         .with("forvirtualnetwork", true)
         .with("forsystemvms", false)
         .with("forprovider", false)
@@ -230,7 +244,8 @@ pub(crate) fn accept_associate(cloud: &mut Cloud, call: &Call) -> Result<Accepte
     }
     check_zone(cloud, call)?;
     check_public_ips(cloud, target.owner)?;
-    let key = pick(cloud, call.params.filled("ipaddress"))?;
+    let portable = call.params.flag("isportable") == Some(true);
+    let key = pick(cloud, target.owner, call.params.filled("ipaddress"), portable)?;
     cloud.next_address = None;
     let now = date(cloud.now);
     let Some(row) = cloud.addresses.get_mut(key) else {
@@ -294,12 +309,18 @@ fn target(cloud: &Cloud, call: &Call) -> Result<Target, ApiError> {
 
 /// The address asked for if it is free, else the one that a test chose, else the lowest free one;
 /// CloudStack draws in an order of its database's own. The error does not tell what was wrong.
-fn pick(cloud: &Cloud, asked: Option<&str>) -> Result<Key<PublicIp>, ApiError> {
+fn pick(
+    cloud: &Cloud,
+    owner: Owner,
+    asked: Option<&str>,
+    portable: bool,
+) -> Result<Key<PublicIp>, ApiError> {
     cloud
         .addresses
         .iter()
-        .filter(|(_, row)| row.state == AddressState::Free)
+        .filter(|(_, row)| row.state == AddressState::Free && row.portable == portable)
         .filter(|(_, row)| asked.is_none_or(|asked| row.address.to_string() == asked))
+        .filter(|(_, row)| !row.quarantine.is_some_and(|kept| kept.keeps_from(owner, cloud.now)))
         .min_by_key(|(key, row)| (Some(*key) != cloud.next_address, row.address))
         .map(|(key, _)| key)
         .ok_or_else(|| ApiError::new(533, 9999, "Insufficient address capacity"))
@@ -350,7 +371,7 @@ pub(crate) fn start_associate(
     };
     // For a network CloudStack shows the object as it read it before binding it.
     let state = if row.vpc.is_some() { "Allocated" } else { "Allocating" };
-    let shown = json(cloud, row, with_rules(cloud).contains(&key)).with("state", state);
+    let shown = json(cloud, key, row).with("state", state);
     let result = Object::new().with("ipaddress", shown).into();
     Ok(Work::AddressAssociated { address: key, result })
 }
@@ -411,6 +432,7 @@ pub(crate) fn start_disassociate(
     if !row.owner.is_some_and(|owner| cloud.may_use(call.caller, owner)) {
         return Err(JobFailure::permission());
     }
+    firewall_rule::check_system_rules(cloud, call, key)?;
     let network = row.network.and_then(|network| cloud.networks.get(network));
     let in_use = row.vpc.is_some() || network.is_some_and(|network| network.implemented);
     if row.source_nat && in_use {
@@ -489,9 +511,12 @@ fn free(cloud: &mut Cloud, address: Key<PublicIp>) {
     for key in forwards {
         cloud.port_forwards.remove(key);
     }
+    let owner = cloud.addresses.get(address).and_then(|row| row.owner);
+    let quarantine = Quarantine::after(cloud, owner);
     let Some(row) = cloud.addresses.get_mut(address) else {
         return;
     };
+    row.quarantine = quarantine;
     row.state = AddressState::Free;
     row.owner = None;
     row.allocated = None;

@@ -215,6 +215,14 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     answer(cloud, call, "tag", rows, |tag| tag_json(cloud, tag).into())
 }
 
+pub(crate) const LIST_DETAILS_PARAMS: &[Param] =
+    &[must("resourcetype", Kind::Text), may("resourceid", Kind::Text), may("key", Kind::Text)];
+
+/// listResourceDetails: only admins can add details, and nobody does here.
+pub(crate) fn list_details(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+    answer(cloud, call, "resourcedetail", Vec::<Value>::new(), |row| row)
+}
+
 /// createTags: all or nothing, and all of it inside the job.
 pub(crate) fn start_create(
     cloud: &mut Cloud,

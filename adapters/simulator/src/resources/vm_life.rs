@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use ipnet::Ipv4Net;
 use serde_json::{Value, json};
 
-use crate::cloud::{Cloud, Owner, RuleState};
+use crate::cloud::{Cloud, Extra, Owner, RuleState};
 use crate::commands::{Call, Entity, Kind, Param, may, must};
 use crate::error::{ApiError, JobFailure};
 use crate::jobs::{Accepted, Instance, Work};
@@ -73,8 +73,8 @@ pub(crate) fn accept_deploy(cloud: &mut Cloud, call: &Call) -> Result<Accepted, 
     let display_name = params.filled("displayname").unwrap_or(&name).to_owned();
     let offering = offering(cloud, params.text("serviceofferingid").unwrap_or_default());
     // A world has one template: a new machine shows of it what the oldest one shows.
-    let mut extra =
-        cloud.vms.iter().next().map(|(_, oldest)| oldest.extra.clone()).unwrap_or_default();
+    let mut extra = oldest_extra(cloud);
+    extra.retain(|field, _| TEMPLATE_FIELDS.contains(&field.as_str()));
     extra.insert("details".to_owned(), json!({"deployvm": "true"}));
     let key = cloud.vms.insert(VirtualMachine {
         id: id.clone(),
@@ -90,6 +90,28 @@ pub(crate) fn accept_deploy(cloud: &mut Cloud, call: &Call) -> Result<Accepted, 
         extra,
     });
     Ok(Accepted { id: Some(id.clone()), number: key.number(), instance: Some(about(id)) })
+}
+
+/// Fields without meaning here that a machine has before it ever ran.
+const TEMPLATE_FIELDS: &[&str] = &[
+    "guestosid",
+    "isomaxcount",
+    "osdisplayname",
+    "ostypeid",
+    "readonlydetails",
+    "receivedbytes",
+    "sentbytes",
+    "templatedisplaytext",
+    "templateformat",
+    "templateid",
+    "templatename",
+    "templatetype",
+];
+/// Fields that only a running machine shows.
+const RUNNING_FIELDS: &[&str] = &["bootmode", "boottype", "pooltype"];
+
+fn oldest_extra(cloud: &Cloud) -> Extra {
+    cloud.vms.iter().next().map(|(_, oldest)| oldest.extra.clone()).unwrap_or_default()
 }
 
 fn about(id: String) -> Instance {
@@ -295,6 +317,8 @@ pub(crate) fn finish(
 /// destroyed one leaves the rules on their routers.
 pub(crate) fn set_state(cloud: &mut Cloud, key: Key<VirtualMachine>, state: VmState) {
     let now = date(cloud.now.max(cloud.started));
+    let mut shown = oldest_extra(cloud);
+    shown.retain(|field, _| RUNNING_FIELDS.contains(&field.as_str()));
     let Some(row) = cloud.vms.get_mut(key) else {
         return;
     };
@@ -303,6 +327,9 @@ pub(crate) fn set_state(cloud: &mut Cloud, key: Key<VirtualMachine>, state: VmSt
     match state {
         VmState::Running => {
             row.extra.remove("details");
+            for (field, value) in shown {
+                row.extra.entry(field).or_insert(value);
+            }
             let networks: Vec<Key<Network>> = row.nics.iter().map(|nic| nic.network).collect();
             for network in networks {
                 implement(cloud, network);

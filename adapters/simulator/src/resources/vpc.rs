@@ -24,6 +24,8 @@ pub(crate) struct Vpc {
     pub(crate) services: Vec<String>,
     pub(crate) offering_id: String,
     pub(crate) offering_name: String,
+    /// Whether one address may serve rules of several tiers (4.23, by offering).
+    pub(crate) conserve_mode: bool,
     pub(crate) extra: Extra,
 }
 
@@ -34,6 +36,11 @@ impl Row for Vpc {
 }
 
 impl Vpc {
+    /// Whether one of its addresses may serve rules of several tiers.
+    pub(crate) fn conserves(&self, cloud: &Cloud) -> bool {
+        self.conserve_mode && cloud.version.has(Feature::VpcConserveMode)
+    }
+
     /// Whether its public IP addresses have a firewall (4.23, by offering).
     pub(crate) fn has_firewall(&self, cloud: &Cloud) -> bool {
         cloud.version.has(Feature::VpcFirewall)
@@ -84,7 +91,7 @@ fn json(cloud: &Cloud, key: Key<Vpc>, row: &Vpc) -> Value {
         .filter(|(_, network)| network.vpc() == Some(key))
         .map(|(_, network)| network::json(cloud, network))
         .collect();
-    let conserve = cloud.version.has(Feature::VpcConserveMode).then_some(false);
+    let conserve = cloud.version.has(Feature::VpcConserveMode).then_some(row.conserve_mode);
     Object::new()
         .with("id", row.id.as_str())
         .with("name", row.name.as_str())

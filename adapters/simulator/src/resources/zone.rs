@@ -6,7 +6,7 @@ use crate::cloud::{Cloud, Owner};
 use crate::commands::{Call, Entity, Kind, Param, may, since};
 use crate::error::ApiError;
 use crate::lists::{TagFilter, answer, equal, keyword_matches};
-use crate::object::Object;
+use crate::object::{Object, date};
 use crate::resources::tag::{ResourceType, full_tags};
 
 pub(crate) const LIST_PARAMS: &[Param] = &[
@@ -20,7 +20,8 @@ pub(crate) const LIST_PARAMS: &[Param] = &[
 /// listZones. Users do not see a disabled one. A keyword counts only when neither id nor name is given.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let zone = &cloud.zone;
-    let id = call.params.key::<()>("id").is_none_or(|id| id.number() == 1);
+    let id = call.params.key::<()>("id").is_none_or(|id| id.number() == 1)
+        && call.params.keys::<()>("ids").is_none_or(|ids| !ids.is_empty());
     let named = call.params.text("name");
     let by_keyword = call.params.text("id").is_none() && named.is_none();
     let tags = TagFilter::read(&call.params)?;
@@ -57,6 +58,40 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
             .into()
     })
 }
+
+pub(crate) const LIST_SERVERS_PARAMS: &[Param] = &[
+    may("id", Kind::Text),
+    may("name", Kind::Text),
+    since("peers", Kind::Flag, "4.20.1"),
+    since("version", Kind::Text, "4.20.3"),
+];
+
+/// listManagementServers and listManagementServersMetrics: the one server.
+pub(crate) fn list_servers(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+    let version = cloud.version.to_string();
+    let shown = call.params.agrees("id", |id| equal(&cloud.server_id, id))
+        && call.params.agrees("name", |name| equal(SERVER_NAME, name))
+        && call.params.agrees("version", |asked| equal(&version, asked));
+    let rows = if shown { vec![version] } else { Vec::new() };
+    answer(cloud, call, "managementserver", rows, |version| {
+        Object::new()
+            .with("id", cloud.server_id.as_str())
+            .with("name", SERVER_NAME)
+            .with("state", "Up")
+            .with("version", version)
+            .with("lastserverstart", date(cloud.started))
+            .with("serviceip", "127.0.0.1")
+            .with("ipaddress", "127.0.0.1")
+            .with("agents", json!([]))
+            .with("agentscount", 0)
+            .with("lastagents", json!([]))
+            .with("pendingjobscount", 0)
+            .into()
+    })
+}
+
+/// Name of the one management server.
+const SERVER_NAME: &str = "localhost";
 
 /// listCapabilities: one object instead of a list.
 #[expect(clippy::unnecessary_wraps, reason = "the signature of all commands")]
@@ -105,4 +140,17 @@ fn known_capabilities(cloud: &Cloud) -> Object {
         return Object::new();
     };
     Object::from(known)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Lab;
+
+    #[test]
+    fn root_sees_the_servers_release() {
+        let mut lab = Lab::on("4.22.1.0");
+        assert_eq!(lab.by("root").column("listManagementServers", &[], "version"), ["4.22.1.0"]);
+        assert_eq!(lab.column("listManagementServersMetrics", &[], "state"), ["Up"]);
+        assert_eq!(lab.by("boss").refused("listManagementServers", &[]).code, 432);
+    }
 }

@@ -168,6 +168,9 @@ pub struct Vpc {
     /// What its offering serves.
     #[serde(default)]
     pub services: VpcServices,
+    /// Whether its offering lets one address serve rules of several tiers (from 4.23).
+    #[serde(default)]
+    pub conserve_mode: bool,
     /// Id of its offering.
     #[serde(default)]
     pub offering: Option<String>,
@@ -295,6 +298,9 @@ pub struct Address {
     /// Whether it is the source-NAT address of its network or VPC.
     #[serde(default)]
     pub source_nat: bool,
+    /// Whether it may be moved between networks; given only to those who ask for one.
+    #[serde(default)]
+    pub portable: bool,
     /// The virtual machine it is mapped to as a whole.
     #[serde(default)]
     pub static_nat: Option<String>,
@@ -365,6 +371,9 @@ pub struct FirewallRule {
     /// The last port; by default the first.
     #[serde(default)]
     pub end_port: Option<u16>,
+    /// Of ICMP: type and code; by default all.
+    #[serde(default = "defaults::all_icmp")]
+    pub icmp: (i64, i64),
     /// Sources; by default all of IPv4.
     #[serde(default = "defaults::everywhere")]
     pub cidrs: Vec<String>,
@@ -404,6 +413,10 @@ mod defaults {
 
     pub(super) fn protocol() -> String {
         "tcp".to_owned()
+    }
+
+    pub(super) fn all_icmp() -> (i64, i64) {
+        (-1, -1)
     }
 
     pub(super) fn everywhere() -> Vec<String> {

@@ -51,6 +51,7 @@ impl Builder {
         }
         let id = self.id(address.id.as_ref());
         let mut row = free_address(id.clone(), address.address);
+        row.portable = address.portable;
         let Some(owner) = &address.owner else {
             self.cloud.addresses.insert_numbered(address.number, row);
             return Ok(());
@@ -108,8 +109,9 @@ impl Builder {
                 protocol: rule.protocol.clone(),
                 first: rule.start_port,
                 last: rule.end_port.or(rule.start_port),
-                icmp: (rule.protocol == "icmp").then_some((-1, -1)),
+                icmp: (rule.protocol == "icmp").then_some(rule.icmp),
                 cidrs,
+                system: false,
                 state: RuleState::Active,
                 programmed: true,
             },
@@ -189,6 +191,7 @@ pub(crate) fn add_port_forward(
         address,
         first: forward.start_port,
         last: forward.end_port.unwrap_or(forward.start_port),
+        target: None,
     };
     let number = cloud.next_rule();
     cloud.port_forwards.insert_at(number, row);
@@ -240,5 +243,7 @@ fn free_address(id: String, address: Ipv4Addr) -> PublicIp {
         source_nat: false,
         static_nat: None,
         releasing: false,
+        portable: false,
+        quarantine: None,
     }
 }

@@ -208,6 +208,7 @@ impl Builder {
                     reason: None,
                     icmp: None,
                     state: RuleState::Active,
+                    damaged: false,
                 });
             }
         }

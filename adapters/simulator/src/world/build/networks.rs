@@ -94,6 +94,7 @@ impl Builder {
                 services,
                 offering_id,
                 offering_name: offering_name.to_owned(),
+                conserve_mode: vpc.conserve_mode,
                 extra: vpc.extra.clone(),
             },
         );
@@ -163,6 +164,7 @@ impl Builder {
                 reason: item.reason.clone(),
                 icmp: (item.protocol == "icmp").then_some((-1, -1)),
                 state: RuleState::Active,
+                damaged: false,
             });
         }
     }
