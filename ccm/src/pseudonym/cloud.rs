@@ -116,6 +116,7 @@ impl Pass {
             list: self.names.id(&found.list)?,
             cidrs: self.addresses.set(&found.cidrs)?,
             reason: reason.map(|text| self.description(text)).transpose()?,
+            tags: self.tags(&found.tags),
             protocol: found.protocol.clone(),
             ports: found.ports,
             ingress: found.ingress,

@@ -288,6 +288,8 @@ pub struct NetworkAclItem {
     pub reason: Option<String>,
     /// `state`.
     pub state: RuleState,
+    /// `tags`.
+    pub tags: BTreeMap<String, String>,
 }
 
 impl NetworkAclItem {
