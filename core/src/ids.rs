@@ -125,6 +125,10 @@ id!(
     ServiceUid, "Service uid"
 );
 id!(
+    /// `metadata.uid` of a Node.
+    NodeUid, "Node uid"
+);
+id!(
     /// What this cluster calls itself in marks on cloud objects (ownership rules, section 1).
     ClusterId, "cluster id"
 );

@@ -373,6 +373,9 @@ pub struct VirtualMachine {
     pub offering: Option<String>,
     /// `nic[]`.
     pub nics: Vec<Nic>,
+    /// `publicip`: of static NAT.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_ip: Option<Ipv4Addr>,
 }
 
 impl VirtualMachine {
