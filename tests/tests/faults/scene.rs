@@ -17,7 +17,7 @@ use ccm_core::model::service::{Algorithm, Port, RuleProtocol, Transport as PortT
 use ccm_core::observe::scope::Scope;
 use ccm_core::plan::action::{
     AclTarget, AssignToLoadBalancerRule, AssociateIpAddress, Call, CheckAddressUnused,
-    CreateFirewallRule, CreateLoadBalancerRule, CreateNetworkAcl, DeleteFirewallRule,
+    CreateFirewallRule, CreateLoadBalancerRule, CreateNetworkAcl, CreateTags, ResourceType, DeleteFirewallRule,
     DeleteLoadBalancerRule, DeleteNetworkAcl, DisassociateIpAddress, Placement,
     RemoveFromLoadBalancerRule, UpdateLoadBalancerRule,
 };
@@ -266,6 +266,13 @@ fn operation(command: Command) -> Operation {
                 port: port(443),
                 number: None,
                 reason: "test".to_owned(),
+            })
+        }),
+        Command::CreateTags => Operation::Call(|scene| {
+            Call::CreateTags(CreateTags {
+                resource: ResourceType::LoadBalancer,
+                objects: vec![ResourceId::from(&scene.rule)],
+                tags: ["a", "b", "c"].map(|key| (key, "1".to_owned())),
             })
         }),
         Command::DeleteNetworkAcl => Operation::Call(|scene| {
