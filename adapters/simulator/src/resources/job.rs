@@ -104,7 +104,7 @@ fn json(cloud: &Cloud, job: &Job) -> Object {
         .maybe("jobinstancetype", instance.map(|instance| instance.kind))
         .maybe("jobinstanceid", instance.and_then(|instance| instance.id.as_deref()))
         .with("created", date(job.created));
-    match &job.state {
+    let shown = match &job.state {
         JobState::Running(_) => object
             .with("jobstatus", 0)
             .with("jobresultcode", 0)
@@ -122,5 +122,6 @@ fn json(cloud: &Cloud, job: &Job) -> Object {
             .with("jobresulttype", "object")
             .with("jobresult", json!({"errorcode": failure.code, "errortext": failure.text}))
             .with("completed", date(*at)),
-    }
+    };
+    shown.of_release("asyncjobs", &cloud.version)
 }
