@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use ccm_cloudstack::{
-    Client, Credentials, Method, Options, Runtime, Transport, TransportError, WireRequest,
-    WireResponse,
+    Client, Credentials, Method, Options, Runtime, Transport, TransportError, TransportErrorKind,
+    WireRequest, WireResponse,
 };
 use ccm_core::exec::execution::Outcome;
 use ccm_core::ids::{ClusterId, ProjectId, ServiceKey};
@@ -22,7 +22,7 @@ use ccm_core::render::document::Document;
 use ccm_core::render::human::{self, Colour};
 use ccm_kubernetes::memory::MemoryCluster;
 use ccm_simulator::world::World;
-use ccm_simulator::{Protocol, Request, Response, Simulator, TrafficQuery};
+use ccm_simulator::{NoAnswer, Protocol, Request, Response, Simulator, TrafficQuery};
 use cloudstack_ccm::driver::{self, DriverError, Silent};
 use cloudstack_ccm::ports::InMemory;
 use jiff::{Timestamp, ToSpan as _};
@@ -123,12 +123,22 @@ impl Transport for SharedSimulator {
         let command = request.params.iter().find(|(name, _)| name == "command");
         lock(&self.sent).extend(command.map(|(_, command)| command.clone()));
         let request = Request { method, params: request.params };
-        let Response { status, headers, body } =
-            self.with(|simulator| simulator.handle(&request, self.runtime.now()));
+        let received = self.with(|simulator| simulator.receive(&request, self.runtime.now()));
+        let Response { status, headers, body } = received.map_err(lost)?;
         let content_type =
             headers.into_iter().find(|(name, _)| name == "Content-Type").map(|(_, value)| value);
         Ok(WireResponse { status, content_type, body })
     }
+}
+
+/// What the real transport would say of a connection without an answer.
+fn lost(reason: NoAnswer) -> TransportError {
+    let (kind, sent) = match reason {
+        NoAnswer::Refused => (TransportErrorKind::Connect, false),
+        NoAnswer::Closed => (TransportErrorKind::Broken, true),
+        NoAnswer::Silence => (TransportErrorKind::Timeout, true),
+    };
+    TransportError { kind, sent, text: format!("no answer from the simulator: {reason:?}") }
 }
 
 /// See the module.

@@ -5,6 +5,8 @@
 use std::fs;
 use std::path::Path;
 
+use ccm_tests::replay::{Deviations, Directory, ReplayError, markdown};
+
 fn compare(name: &str, generated: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/docs").join(name);
     if std::env::var_os("UPDATE_DOCS").is_some() {
@@ -37,4 +39,13 @@ fn the_command_reference_is_generated_from_the_help_texts() {
 #[test]
 fn the_reference_of_codes_is_generated_from_the_tables() {
     compare("codes.md", &ccm_core::render::codes::markdown());
+}
+
+#[test]
+fn the_page_about_fidelity_is_generated_from_a_replay() -> Result<(), ReplayError> {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/cloudstack");
+    let reports = Directory::load(&fixtures)?.replay(|_| true)?;
+    let deviations = Deviations::load(&fixtures.join("deviations.yaml"))?;
+    compare("fidelity.md", &markdown(&reports, &deviations));
+    Ok(())
 }

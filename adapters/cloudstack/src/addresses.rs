@@ -10,16 +10,17 @@ use ccm_core::observe::{AddressState, Listing, PublicIpAddress, RuleState};
 use ccm_core::plan::action::{CheckAddressUnused, ResolvedAddress};
 
 use crate::client::Client;
+use crate::command::Command;
 use crate::decode::address::address;
 use crate::decode::rule::{firewall_rule, load_balancer_rule, port_forward};
 use crate::decode::sorted;
-use crate::error::{Command, call_error, decode_error, is_unknown_id};
+use crate::error::{call_error, decode_error, is_not_ready, is_unknown_id};
 use crate::wire::{Runtime, Transport, later};
 
-const ADDRESSES: Command = Command::read("listPublicIpAddresses");
-const RULES: Command = Command::read("listLoadBalancerRules");
-const FIREWALL: Command = Command::read("listFirewallRules");
-const FORWARDS: Command = Command::read("listPortForwardingRules");
+const ADDRESSES: Command = Command::ListPublicIpAddresses;
+const RULES: Command = Command::ListLoadBalancerRules;
+const FIREWALL: Command = Command::ListFirewallRules;
+const FORWARDS: Command = Command::ListPortForwardingRules;
 
 /// How often a new address is looked for after its job.
 const REREADS: u32 = 3;
@@ -120,12 +121,12 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         Ok(alive.map(|rule| rule.id.to_string()).collect())
     }
 
-    /// An address that is not Allocated answers 431: it has no firewall rules to speak of.
+    /// An address that is not Allocated is not ready: it has no firewall rules to speak of.
     async fn firewall_rules_on(&self, id: &PublicIpId) -> Result<Vec<String>, CallError> {
         let params = self.scoped(None, vec![("ipaddressid", id.to_string())]);
         let entries = match self.list(FIREWALL, &params, "firewallrule").await {
             Ok(entries) => entries,
-            Err(failure) if failure.server().is_some_and(|error| error.code == 431) => Vec::new(),
+            Err(failure) if failure.server().is_some_and(is_not_ready) => Vec::new(),
             Err(failure) => return Err(failure.into_error(FIREWALL)),
         };
         let rules = sorted(&entries, firewall_rule, |rule| &rule.id);
@@ -134,16 +135,16 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         Ok(alive.map(|rule| rule.id.to_string()).collect())
     }
 
-    /// A role may lack the command: then nobody knows, which counts as none. So does a 431: the
-    /// address is not Allocated, as for firewall rules.
+    /// A role may lack the command: then nobody knows, which counts as none. An address that is
+    /// not Allocated is not ready, as for firewall rules.
     async fn port_forwards_on(&self, id: &PublicIpId) -> Result<Vec<String>, CallError> {
         let filter = vec![("ipaddressid", id.to_string())];
-        let found = self.listed_if_allowed(FORWARDS, None, filter, "portforwardingrule").await;
+        let found = self.list_if_allowed(FORWARDS, None, filter, "portforwardingrule").await;
         let entries = match found {
             Ok(Listing::Listed(entries)) => entries,
             Ok(Listing::Denied) => return Ok(Vec::new()),
-            Err(error) if error.code == Some(431) => return Ok(Vec::new()),
-            Err(error) => return Err(error),
+            Err(failure) if failure.server().is_some_and(is_not_ready) => return Ok(Vec::new()),
+            Err(failure) => return Err(failure.into_error(FORWARDS)),
         };
         let rules = sorted(&entries, port_forward, |rule| &rule.id);
         let rules = rules.map_err(|error| decode_error(FORWARDS, &error))?;

@@ -11,7 +11,7 @@ use ccm_core::plan::action::{
 };
 use jiff::Timestamp;
 
-use crate::error::{Command, Verb};
+use crate::command::Command;
 
 /// Parameters of a request, without those that every request has.
 pub(crate) type Params = Vec<(&'static str, String)>;
@@ -92,14 +92,14 @@ fn associate(args: &AssociateIpAddress) -> Change {
     params.extend(project.iter().map(|project| ("projectid", project.to_string())));
     Change {
         witness: Some((job.clone(), *expires)),
-        ..change("associateIpAddress", Verb::Create, Gives::Address, params)
+        ..change(Command::AssociateIpAddress, Gives::Address, params)
     }
 }
 
 fn disassociate(args: &DisassociateIpAddress) -> Change {
     let DisassociateIpAddress { address } = args;
     let params = vec![("id", address.to_string())];
-    change("disassociateIpAddress", Verb::Release, Gives::Nothing, params)
+    change(Command::DisassociateIpAddress, Gives::Nothing, params)
 }
 
 /// `openfirewall=false` is fine on every kind of network; true is refused in a VPC. `networkid`
@@ -132,7 +132,7 @@ fn create_rule(args: &CreateLoadBalancerRule<ccm_core::ids::PublicIpId>) -> Chan
         Sources::Everybody => {}
         Sources::Only(cidrs) => params.push(("cidrlist", cidrs.joined())),
     }
-    change("createLoadBalancerRule", Verb::Create, Gives::LoadBalancerRule, params)
+    change(Command::CreateLoadBalancerRule, Gives::LoadBalancerRule, params)
 }
 
 /// Without `protocol` the update of a rule that was made without one is reported as failed.
@@ -147,25 +147,25 @@ fn update_rule(args: &UpdateLoadBalancerRule) -> Change {
         Sources::Everybody => ("cidrlist", String::new()),
         Sources::Only(cidrs) => ("cidrlist", cidrs.joined()),
     }));
-    change("updateLoadBalancerRule", Verb::Update, Gives::Nothing, params)
+    change(Command::UpdateLoadBalancerRule, Gives::Nothing, params)
 }
 
 fn delete_rule(args: &DeleteLoadBalancerRule) -> Change {
     let DeleteLoadBalancerRule { rule } = args;
     let params = vec![("id", rule.to_string())];
-    change("deleteLoadBalancerRule", Verb::Delete, Gives::Nothing, params)
+    change(Command::DeleteLoadBalancerRule, Gives::Nothing, params)
 }
 
 fn assign(args: &AssignToLoadBalancerRule<ccm_core::ids::LoadBalancerRuleId>) -> Change {
     let AssignToLoadBalancerRule { rule, vms } = args;
     let params = vec![("id", rule.to_string()), ("virtualmachineids", joined(vms))];
-    change("assignToLoadBalancerRule", Verb::Assign, Gives::Nothing, params)
+    change(Command::AssignToLoadBalancerRule, Gives::Nothing, params)
 }
 
 fn remove(args: &RemoveFromLoadBalancerRule) -> Change {
     let RemoveFromLoadBalancerRule { rule, vms } = args;
     let params = vec![("id", rule.to_string()), ("virtualmachineids", joined(vms))];
-    change("removeFromLoadBalancerRule", Verb::Remove, Gives::Nothing, params)
+    change(Command::RemoveFromLoadBalancerRule, Gives::Nothing, params)
 }
 
 fn create_firewall_rule(args: &CreateFirewallRule<ccm_core::ids::PublicIpId>) -> Change {
@@ -173,13 +173,13 @@ fn create_firewall_rule(args: &CreateFirewallRule<ccm_core::ids::PublicIpId>) ->
     let mut params = vec![("ipaddressid", address.to_string())];
     params.extend(port_params(*port));
     params.push(("cidrlist", cidrs.joined()));
-    change("createFirewallRule", Verb::Create, Gives::FirewallRule, params)
+    change(Command::CreateFirewallRule, Gives::FirewallRule, params)
 }
 
 fn delete_firewall_rule(args: &DeleteFirewallRule) -> Change {
     let DeleteFirewallRule { rule, port: _, cidrs: _ } = args;
     let params = vec![("id", rule.to_string())];
-    change("deleteFirewallRule", Verb::Delete, Gives::Nothing, params)
+    change(Command::DeleteFirewallRule, Gives::Nothing, params)
 }
 
 fn create_acl_item(args: &CreateNetworkAcl) -> Change {
@@ -196,17 +196,17 @@ fn create_acl_item(args: &CreateNetworkAcl) -> Change {
         ("reason", reason.clone()),
     ]);
     params.extend(number.map(|number| ("number", number.to_string())));
-    change("createNetworkACL", Verb::Create, Gives::NetworkAclItem, params)
+    change(Command::CreateNetworkAcl, Gives::NetworkAclItem, params)
 }
 
 fn delete_acl_item(args: &DeleteNetworkAcl) -> Change {
     let DeleteNetworkAcl { item, list: _, port: _ } = args;
     let params = vec![("id", item.to_string())];
-    change("deleteNetworkACL", Verb::Delete, Gives::Nothing, params)
+    change(Command::DeleteNetworkAcl, Gives::Nothing, params)
 }
 
-fn change(name: &'static str, verb: Verb, gives: Gives, params: Params) -> Change {
-    Change { command: Command { name, verb }, params, gives, witness: None }
+fn change(command: Command, gives: Gives, params: Params) -> Change {
+    Change { command, params, gives, witness: None }
 }
 
 fn port_params(port: Port) -> [(&'static str, String); 3] {

@@ -11,11 +11,10 @@ use tracing::{Instrument, debug, debug_span, warn};
 
 use crate::calls::{Change, Gives};
 use crate::client::Client;
+use crate::command::{Command, Verb};
 use crate::decode::address::associated;
 use crate::envelope::EnvelopeError;
-use crate::error::{
-    Command, Failure, Stage, Verb, already_so, call_error, decode_error, failed_job,
-};
+use crate::error::{Failure, Stage, already_so, call_error, decode_error, failed_job};
 use crate::fields::DecodeError;
 use crate::jobs::{JobAnswer, JobOutcome};
 use crate::wire::{Runtime, Transport};
@@ -37,13 +36,13 @@ impl<T: Transport, R: Runtime> Client<T, R> {
             Accepted::AlreadySo => return Ok(Output::Done),
             Accepted::Job { job, id, lost } => (job, id, lost),
         };
-        let span = debug_span!("job", id = %job, command = command.name);
+        let span = debug_span!("job", id = %job, command = command.name());
         let answer = self.follow(&change, &job, lost).instrument(span).await?;
         if let JobOutcome::Failed { code, error } = &answer.outcome {
             let gone =
-                error.as_ref().is_some_and(|error| already_so(command.verb, Stage::Job, error));
+                error.as_ref().is_some_and(|error| already_so(command.verb(), Stage::Job, error));
             if gone {
-                debug!(command = command.name, "it was so already");
+                debug!(command = command.name(), "it was so already");
                 return Ok(Output::Done);
             }
             return Err(failed_job(command, *code, error.as_ref()));
@@ -74,17 +73,17 @@ impl<T: Transport, R: Runtime> Client<T, R> {
             Err(failure) => failure,
         };
         if failure.is_lost() {
-            warn!(command = command.name, %job, "the answer is lost, asking for the job");
+            warn!(command = command.name(), %job, "the answer is lost, asking for the job");
             return Ok(Accepted::Job { job, id: None, lost: Some(failure) });
         }
         let refusal = failure.server();
-        if refusal.is_some_and(|error| already_so(command.verb, Stage::Request, error)) {
-            debug!(command = command.name, "it was so already");
+        if refusal.is_some_and(|error| already_so(command.verb(), Stage::Request, error)) {
+            debug!(command = command.name(), "it was so already");
             return Ok(Accepted::AlreadySo);
         }
         // Releasing a free address is a 530 with a text that says nothing (observed).
         let unclear = refusal.is_some_and(|error| error.code == 530);
-        if command.verb == Verb::Release && unclear {
+        if command.verb() == Verb::Release && unclear {
             let held = self.is_held(change.target()).await;
             if held == Ok(false) {
                 return Ok(Accepted::AlreadySo);

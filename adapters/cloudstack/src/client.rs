@@ -18,8 +18,9 @@ use serde_json::Value;
 use tracing::{debug, trace, warn};
 
 use crate::calls::{Deed, Params, deed};
+use crate::command::Command;
 use crate::envelope::{self, EnvelopeError, Object};
-use crate::error::{Command, Failure, PageLimit, call_error, page_size_refused};
+use crate::error::{Failure, PageLimit, page_size_refused};
 use crate::limiter::{Limiter, named_window};
 use crate::pages::{PageStep, Pages};
 use crate::secret::{Credentials, Redactor, quotable};
@@ -141,13 +142,15 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         match deed(call) {
             Deed::Change(change) => self.change(change).await,
             Deed::Check(check) => self.check_address_unused(check).await,
-            Deed::Elsewhere => Err(call_error(
-                Command::read(call.command()),
-                Fault::Bug,
-                Effect::No,
-                "a write to Kubernetes was handed to the CloudStack client; please report"
+            Deed::Elsewhere => Err(CallError {
+                command: call.command().to_owned(),
+                code: None,
+                fault: Fault::Bug,
+                effect: Effect::No,
+                retry_after: None,
+                message: "a write to Kubernetes was handed to the CloudStack client; please report"
                     .to_owned(),
-            )),
+            }),
         }
     }
 
@@ -183,7 +186,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
                 Err(Failure::Throttled(wait, _))
                     if attempt < ATTEMPTS && *wait <= PATIENT_WINDOW && expires.is_none() =>
                 {
-                    debug!(command = command.name, ?wait, "throttled");
+                    debug!(command = command.name(), ?wait, "throttled");
                     attempt += 1;
                 }
                 Ok(_) | Err(_) => return answer,
@@ -248,12 +251,12 @@ impl<T: Transport, R: Runtime> Client<T, R> {
             }
             Err(mut error) => {
                 error.text = quotable(&redactor.clean_body(error.text), TRACED);
-                trace!(command = command.name, %error, "no answer");
+                trace!(command = command.name(), %error, "no answer");
                 return Err(Failure::Transport(error));
             }
         };
         let (status, body) = (answer.status, quotable(&answer.body, TRACED));
-        trace!(command = command.name, status, bytes = answer.body.len(), %body, "answer");
+        trace!(command = command.name(), status, bytes = answer.body.len(), %body, "answer");
         Ok(answer)
     }
 
@@ -269,7 +272,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         let ahead = later(self.runtime.now(), self.options.request_expiry);
         let expires = expires.unwrap_or(ahead);
         let fixed = [
-            ("command", command.name.to_owned()),
+            ("command", command.name().to_owned()),
             ("response", format.as_str().to_owned()),
             ("apiKey", self.credentials.api_key().to_owned()),
             ("signatureversion", "3".to_owned()),
@@ -300,7 +303,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
                 Ok(entries) => return Ok(entries),
                 Err(found) => found,
             };
-            debug!(command = command.name, found, attempt, "pages do not add up");
+            debug!(command = command.name(), found, attempt, "pages do not add up");
             if attempt >= ATTEMPTS {
                 return Err(Failure::Pages(found));
             }

@@ -15,13 +15,14 @@ use ccm_core::version::Version;
 use tracing::{info, warn};
 
 use crate::client::{Client, Format};
+use crate::command::Command;
 use crate::envelope::{EnvelopeError, Object, xml_error, xml_version};
-use crate::error::{Command, Failure};
+use crate::error::Failure;
 use crate::fields::Fields;
 use crate::wire::{Runtime, Transport, later};
 
-const CAPABILITIES: Command = Command::read("listCapabilities");
-const NETWORKS: Command = Command::read("listNetworks");
+const CAPABILITIES: Command = Command::ListCapabilities;
+const NETWORKS: Command = Command::ListNetworks;
 
 /// How long a refusal, or what was discovered, is believed.
 pub(crate) const BELIEVED: Duration = Duration::from_hours(1);
@@ -60,10 +61,10 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         let (mut version, mut rate_limit) = (None, None);
         match self.ask(CAPABILITIES, &Vec::new()).await {
             Ok(answer) => {
-                self.note_allowed(CAPABILITIES.name);
+                self.note_allowed(CAPABILITIES.name());
                 (version, rate_limit) = read_capabilities(&answer);
             }
-            Err(failure) if failure.is_denial() => self.note_denied(CAPABILITIES.name),
+            Err(failure) if failure.is_denial() => self.note_denied(CAPABILITIES.name()),
             Err(failure) => return Err(failure.into_error(CAPABILITIES)),
         }
         if version.is_none() {

@@ -11,11 +11,12 @@ use tracing::{debug, warn};
 
 use crate::calls::Change;
 use crate::client::Client;
-use crate::error::{Command, Failure, call_error, decode_error};
+use crate::command::Command;
+use crate::error::{Failure, call_error, decode_error};
 use crate::jobs::{Following, JobAnswer, JobOutcome};
 use crate::wire::{Runtime, Transport};
 
-const QUERY: Command = Command::read("queryAsyncJobResult");
+const QUERY: Command = Command::QueryAsyncJobResult;
 
 impl<T: Transport, R: Runtime> Client<T, R> {
     /// Asks for a job until it is over; the answer says how it ended.
@@ -101,7 +102,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         let Some(object) = change.target() else {
             return;
         };
-        warn!(command = change.command.name, object, %job, "the job goes on, nothing else is sent");
+        warn!(command = change.command.name(), object, %job, "the job goes on, nothing else is sent");
         let mut learned = self.learned();
         learned.unfinished.insert(object.to_owned(), job.clone());
     }

@@ -16,6 +16,7 @@ mod addresses;
 mod calls;
 mod change;
 mod client;
+mod command;
 mod decode;
 mod discover;
 mod envelope;
@@ -35,6 +36,7 @@ mod wire;
 mod tests;
 
 pub use client::{Client, Options, PostPolicy};
+pub use command::{Command, Verb};
 pub use secret::Credentials;
 pub use transport::{HttpOptions, HttpTransport, TransportConfigError};
 pub use wire::{

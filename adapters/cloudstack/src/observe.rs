@@ -17,27 +17,28 @@ use tracing::{Instrument, debug, debug_span};
 
 use crate::calls::Params;
 use crate::client::Client;
+use crate::command::Command;
 use crate::decode::address::{address, associate_job};
 use crate::decode::machine::{member, virtual_machine};
 use crate::decode::network::{acl_item, acl_list, network, vpc};
 use crate::decode::rule::{firewall_rule, load_balancer_rule};
 use crate::decode::sorted;
-use crate::error::{Command, Failure, decode_error, is_unknown_id};
+use crate::error::{Failure, decode_error, is_unknown_id};
 use crate::fields::DecodeError;
 use crate::jobs::JobAnswer;
 use crate::pages::{PageStep, Pages};
 use crate::wire::{Runtime, Transport};
 
-const MACHINES: Command = Command::read("listVirtualMachines");
-const NETWORKS: Command = Command::read("listNetworks");
-const VPCS: Command = Command::read("listVPCs");
-const ADDRESSES: Command = Command::read("listPublicIpAddresses");
-const RULES: Command = Command::read("listLoadBalancerRules");
-const FIREWALL: Command = Command::read("listFirewallRules");
-const ACL_LISTS: Command = Command::read("listNetworkACLLists");
-const ACL_ITEMS: Command = Command::read("listNetworkACLs");
-const MEMBERS: Command = Command::read("listLoadBalancerRuleInstances");
-const QUERY: Command = Command::read("queryAsyncJobResult");
+const MACHINES: Command = Command::ListVirtualMachines;
+const NETWORKS: Command = Command::ListNetworks;
+const VPCS: Command = Command::ListVpcs;
+const ADDRESSES: Command = Command::ListPublicIpAddresses;
+const RULES: Command = Command::ListLoadBalancerRules;
+const FIREWALL: Command = Command::ListFirewallRules;
+const ACL_LISTS: Command = Command::ListNetworkAclLists;
+const ACL_ITEMS: Command = Command::ListNetworkAcls;
+const MEMBERS: Command = Command::ListLoadBalancerRuleInstances;
+const QUERY: Command = Command::QueryAsyncJobResult;
 
 /// ACL lists and ACL items.
 type Acls = (Listing<Vec<NetworkAclList>>, Listing<Vec<NetworkAclItem>>);
@@ -116,10 +117,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         let answer = match self.ask(MEMBERS, &params).await {
             Ok(answer) => answer,
             Err(failure) => {
-                // Up to 4.22 a vanished rule is a 431, from 4.23 a 530 (observed).
-                let vanished =
-                    failure.server().is_some_and(|error| matches!(error.code, 431 | 530));
-                if vanished {
+                if self.shows_vanished(rule, &failure).await? {
                     debug!(%rule, "the rule has vanished");
                     return Ok(None);
                 }
@@ -141,6 +139,27 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         }
     }
 
+    /// Whether members can't be read because their rule is gone. Up to 4.22 that is a 431, from
+    /// 4.23 a 530 that could be anything (observed): then the list of rules decides.
+    async fn shows_vanished(
+        &self,
+        rule: &LoadBalancerRuleId,
+        failure: &Failure,
+    ) -> Result<bool, CallError> {
+        match failure.server() {
+            Some(error) if is_unknown_id(error) => Ok(true),
+            Some(error) if error.code == 530 => {
+                let filter = vec![("id", rule.to_string())];
+                match self.listed(RULES, None, filter, "loadbalancerrule").await {
+                    Ok(rules) => Ok(rules.is_empty()),
+                    Err(error) if error.code == Some(431) => Ok(true),
+                    Err(error) => Err(error),
+                }
+            }
+            Some(_) | None => Ok(false),
+        }
+    }
+
     async fn listed(
         &self,
         command: Command,
@@ -154,27 +173,39 @@ impl<T: Transport, R: Runtime> Client<T, R> {
     }
 
     /// A list that the role may lack.
-    pub(crate) async fn listed_if_allowed(
+    async fn listed_if_allowed(
         &self,
         command: Command,
         project: Option<&ProjectId>,
         filter: Params,
         array: &'static str,
     ) -> Result<Listing<Vec<Value>>, CallError> {
-        if self.is_denied(command.name) {
+        let listing = self.list_if_allowed(command, project, filter, array).await;
+        listing.map_err(|failure| failure.into_error(command))
+    }
+
+    /// As [`Client::listed_if_allowed`], with the failure as it came.
+    pub(crate) async fn list_if_allowed(
+        &self,
+        command: Command,
+        project: Option<&ProjectId>,
+        filter: Params,
+        array: &'static str,
+    ) -> Result<Listing<Vec<Value>>, Failure> {
+        if self.is_denied(command.name()) {
             return Ok(Listing::Denied);
         }
         let params = self.scoped(project, filter);
         match self.list(command, &params, array).await {
             Ok(entries) => {
-                self.note_allowed(command.name);
+                self.note_allowed(command.name());
                 Ok(Listing::Listed(entries))
             }
             Err(failure) if failure.is_denial() => {
-                self.note_denied(command.name);
+                self.note_denied(command.name());
                 Ok(Listing::Denied)
             }
-            Err(failure) => Err(failure.into_error(command)),
+            Err(failure) => Err(failure),
         }
     }
 

@@ -82,7 +82,7 @@ pub(crate) fn annotations_after(
     cluster: &ClusterId,
     uid: &ServiceUid,
 ) -> BTreeMap<&'static str, Option<String>> {
-    let PatchService { service: _, finalizer: _, verdict, intent, record: draft, ingress: _ } =
+    let PatchService { service: _, finalizer: _, verdict, intents, record: draft, ingress: _ } =
         patch;
     let mut changes = BTreeMap::new();
     let mut change = |key, text: Edit<String>| match text {
@@ -91,7 +91,7 @@ pub(crate) fn annotations_after(
         Edit::Remove => _ = changes.insert(key, None),
     };
     change(annotations::VERDICT, verdict.map(|verdict| verdict_text(*verdict).to_owned()));
-    change(annotations::INTENT, intent.map(ToString::to_string));
+    change(annotations::INTENT, intents.map(ToString::to_string));
     change(annotations::RECORD, draft.map(|draft| draft.to_record(cluster, uid).to_text()));
     changes
 }
@@ -122,7 +122,7 @@ pub fn ingress(draft: &IngressDraft<ResolvedAddress>) -> Vec<Ingress> {
 pub(crate) mod tests {
     use super::*;
     use ccm_core::ids::{LoadBalancerRuleId, PublicIpId, ServiceKey};
-    use ccm_core::model::record::{Intent, members_digest};
+    use ccm_core::model::record::{Intent, Intents, members_digest};
     use ccm_core::model::service::{Port, Transport};
     use ccm_core::plan::action::{AddressDraft, IpMode, MemberDraft, RecordDraft};
 
@@ -137,7 +137,7 @@ pub(crate) mod tests {
             service: ServiceKey::new("shop", "web"),
             finalizer: None,
             verdict: Edit::Keep,
-            intent: Edit::Keep,
+            intents: Edit::Keep,
             record: Edit::Keep,
             ingress: None,
         }
@@ -183,11 +183,11 @@ pub(crate) mod tests {
         let uid = ServiceUid::parse(UID).unwrap();
         let patch = PatchService {
             finalizer: Some(FinalizerChange::Add),
-            intent: Edit::Set(Intent {
+            intents: Edit::Set(Intents::from_iter([Intent {
                 job: ccm_core::ids::JobId::parse("83ab0ded-0000-4000-8000-000000000001").unwrap(),
                 at: "2026-12-01T20:48:10Z".parse().unwrap(),
                 service: uid,
-            }),
+            }])),
             ..nothing()
         };
         insta::assert_snapshot!(text(&["foreign/x"], &patch), @r#"{"metadata":{"annotations":{"service.beta.kubernetes.io/cloudstack-load-balancer-ip-intent":"83ab0ded-0000-4000-8000-000000000001 2026-12-01T20:48:10Z 6f1c2a30-5b7e-4c11-9d02-1a2b3c4d5e6f"},"finalizers":["foreign/x","service.kubernetes.io/load-balancer-cleanup"],"resourceVersion":"17","uid":"6f1c2a30-5b7e-4c11-9d02-1a2b3c4d5e6f"}}"#);
@@ -197,7 +197,7 @@ pub(crate) mod tests {
     fn a_record_verdict_and_status_go_in_one_write() {
         let patch = PatchService {
             verdict: Edit::Set(Verdict::Ours),
-            intent: Edit::Remove,
+            intents: Edit::Remove,
             record: Edit::Set(draft()),
             ingress: Some(IngressDraft::Address { address: address(), ip_mode: IpMode::Proxy }),
             ..nothing()

@@ -10,6 +10,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::commands::Entity;
+use crate::faults::PageFault;
+use crate::faults::router::Router;
 use crate::ids::IdSource;
 use crate::jobs::Jobs;
 use crate::object::Object;
@@ -67,6 +69,11 @@ pub(crate) struct Cloud {
     pub(crate) acl_items: Table<AclItem>,
     pub(crate) tags: Table<Tag>,
     pub(crate) jobs: Jobs,
+    pub(crate) router: Router,
+    /// The address that is drawn next if it is free.
+    pub(crate) next_address: Option<Key<PublicIp>>,
+    /// What is wrong with the list that is asked for at the moment.
+    pub(crate) page_fault: Option<PageFault>,
 }
 
 /// The one zone.

@@ -2,6 +2,8 @@
 //! controller. They take effect at once, at the time of the last request. Changes that the API
 //! offers are made with `Simulator::call`.
 
+use std::collections::BTreeSet;
+
 use thiserror::Error;
 
 use crate::object::date;
@@ -28,6 +30,12 @@ pub enum EditError {
     IsMember {
         /// The virtual machine.
         vm: String,
+    },
+    /// There is no load-balancer rule of that id.
+    #[error("there is no load-balancer rule {rule:?}")]
+    NoRule {
+        /// What was asked for.
+        rule: String,
     },
     /// The virtual machine has no interface in the network.
     #[error("virtual machine {vm:?} has no interface in network {network:?}")]
@@ -56,6 +64,12 @@ impl Simulator {
     /// If the address is unknown or free.
     pub fn add_port_forward(&mut self, forward: &NewForward) -> Result<String, EditError> {
         Ok(build::add_port_forward(&mut self.cloud, "port-forward", forward)?)
+    }
+
+    /// Chooses the address that the next associateIpAddress without one draws, by its id, if it is
+    /// free then. An unknown id chooses none.
+    pub fn draw_next(&mut self, address: &str) {
+        self.cloud.next_address = self.cloud.addresses.find(address);
     }
 
     /// Stops a virtual machine, by name or id. It stays a member of its rules and pushes nothing.
@@ -180,6 +194,24 @@ impl Simulator {
     pub fn implement_network(&mut self, network: &str) -> Result<(), EditError> {
         let key = build::network_named(&self.cloud, "implement_network", network)?;
         vm_life::implement(&mut self.cloud, key);
+        Ok(())
+    }
+
+    /// Drops what the database of CloudStack holds twice about the members of a rule, as an operator
+    /// must do by hand after a removal and an assign of one virtual machine overlapped.
+    ///
+    /// # Errors
+    /// If there is no rule of that id.
+    pub fn repair_rule(&mut self, rule: &str) -> Result<(), EditError> {
+        let key = self.cloud.rules.find(rule);
+        let Some(row) = key.and_then(|key| self.cloud.rules.get_mut(key)) else {
+            return Err(EditError::NoRule { rule: rule.to_owned() });
+        };
+        let mut seen = BTreeSet::new();
+        row.members.retain(|mapping| seen.insert((mapping.vm, mapping.address.clone())));
+        for mapping in &mut row.members {
+            mapping.revoked = false;
+        }
         Ok(())
     }
 

@@ -12,12 +12,16 @@ use axum::extract::State;
 use axum::http::uri::PathAndQuery;
 use axum::http::{Method as HttpMethod, StatusCode, Uri};
 use axum::response::Response as HttpResponse;
+use futures_util::future::ready;
+use futures_util::{TryStreamExt as _, stream};
 use jiff::Timestamp;
 use tokio::net::TcpListener;
 
-use crate::message::{Method, Request, Response};
+use crate::message::{Method, NoAnswer, Request, Response};
 use crate::simulator::Simulator;
 
+/// How long a request without an answer is kept open: longer than any client waits.
+const SILENCE: Duration = Duration::from_mins(10);
 /// Longest request line that CloudStack takes, in bytes.
 const LONGEST_URI: usize = 8192;
 
@@ -53,50 +57,72 @@ async fn answer<Clock: Fn() -> Timestamp + Send + Sync + 'static>(
 ) -> HttpResponse {
     let target = uri.path_and_query().map_or(uri.path(), PathAndQuery::as_str);
     let now = (front.clock)();
-    let response = {
+    let received = {
         // A panic of another request leaves the world as it was between two requests.
         let mut simulator = front.simulator.lock().unwrap_or_else(PoisonError::into_inner);
         exchange(&mut simulator, method.as_str(), target, &body, now)
     };
     tokio::time::sleep(front.latency).await;
-    encode(response)
+    match received {
+        Ok(response) => encode(response),
+        Err(NoAnswer::Refused | NoAnswer::Closed) => closed(),
+        Err(NoAnswer::Silence) => {
+            tokio::time::sleep(SILENCE).await;
+            closed()
+        }
+    }
+}
+
+/// Ends the connection: a body that fails before its first byte takes the head with it.
+fn closed() -> HttpResponse {
+    let failure = stream::once(ready(Err::<Bytes, _>(io::ErrorKind::ConnectionAborted)));
+    HttpResponse::new(Body::from_stream(failure.map_err(io::Error::from)))
 }
 
 /// Answers one HTTP request without a connection: `target` is path and query string, `form` the
 /// body.
+///
+/// # Errors
+/// If nothing comes back.
 pub fn exchange(
     simulator: &mut Simulator,
     method: &str,
     target: &str,
     form: &[u8],
     now: Timestamp,
-) -> Response {
+) -> Result<Response, NoAnswer> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     if !matches!(path, "/client/api" | "/client/api/") {
-        return bare(404);
+        return Ok(bare(404));
     }
     if target.len() > LONGEST_URI {
-        return bare(414);
+        return Ok(page(414, "<h1>Bad Message 414</h1><pre>reason: URI Too Long</pre>"));
     }
     let request = match method {
         "GET" | "HEAD" => decode(Method::Get, query, form),
         "POST" => decode(Method::Post, query, form),
-        "OPTIONS" => return bare(200),
-        _ => return bare(405),
+        "OPTIONS" => return Ok(bare(200)),
+        _ => return Ok(bare(405)),
     };
-    let mut response = simulator.handle(&request, now);
+    let mut response = simulator.receive(&request, now)?;
     for (_, value) in &mut response.headers {
         *value = one_line(value);
     }
     if method == "HEAD" {
         response.body.clear();
     }
-    response
+    Ok(response)
 }
 
 /// Header values are one line of visible characters; error texts may hold anything.
 fn one_line(value: &str) -> String {
     value.chars().map(|letter| if letter.is_ascii_graphic() { letter } else { ' ' }).collect()
+}
+
+/// An answer of the web server, before CloudStack.
+fn page(status: u16, body: &str) -> Response {
+    let headers = vec![("Content-Type".to_owned(), "text/html;charset=iso-8859-1".to_owned())];
+    Response { status, headers, body: body.to_owned() }
 }
 
 fn bare(status: u16) -> Response {

@@ -28,6 +28,11 @@ impl IdSource {
         )
     }
 
+    /// A number below a hundred.
+    pub(crate) fn next_percent(&mut self) -> u8 {
+        u8::try_from(self.next_word() % 100).unwrap_or(0)
+    }
+
     /// The next API key or secret key: 86 letters and digits, as CloudStack's are long.
     pub(crate) fn next_secret(&mut self) -> String {
         let words: Vec<String> = (0..6).map(|_| format!("{:016x}", self.next_word())).collect();

@@ -1,28 +1,23 @@
 //! Asynchronous jobs: a command is accepted, starts at once, and takes effect on the router when
 //! its time is over.
 //!
-//! Jobs overlap freely, as CloudStack's do. What a running job will still do is plain data
-//! (`Work`), so that the whole simulator can be copied in the middle of anything.
+//! Jobs overlap freely, as CloudStack's do. What does wait is a request about an address whose row
+//! a running job has locked: it is answered after the job's end, and time passes until then.
 
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::cloud::Cloud;
 use crate::commands::{Call, Command};
 use crate::error::{ApiError, JobFailure};
+use crate::faults::JobFault;
 use crate::resources::account::Account;
-use crate::resources::change_acl;
-use crate::resources::firewall_rule::{self, FirewallRule};
-use crate::resources::load_balancer_rule::{self, LoadBalancerRule};
-use crate::resources::member;
-use crate::resources::network_acl::AclItem;
-use crate::resources::public_ip::{self, PublicIp};
+use crate::resources::public_ip::PublicIp;
 use crate::resources::user::User;
-use crate::resources::virtual_machine::{Details, VirtualMachine};
-use crate::resources::vm_life::{self, Change};
 use crate::table::{Key, Row, Table};
+pub(crate) use crate::work::{Work, success};
 use crate::world::JobDurations;
 
 /// All jobs and when the running ones end.
@@ -31,6 +26,8 @@ pub(crate) struct Jobs {
     table: Table<Job>,
     running: BTreeSet<(Timestamp, u64)>,
     durations: JobDurations,
+    /// What goes wrong with the next job.
+    fault: Option<JobFault>,
 }
 
 /// One job.
@@ -43,14 +40,25 @@ pub(crate) struct Job {
     pub(crate) created: Timestamp,
     pub(crate) instance: Option<Instance>,
     pub(crate) state: JobState,
+    fault: Option<JobFault>,
 }
 
 /// Where a job stands.
 #[derive(Debug, Clone)]
 pub(crate) enum JobState {
     Running(Work),
-    Succeeded { at: Timestamp, result: Value },
-    Failed { at: Timestamp, failure: JobFailure },
+    Succeeded {
+        at: Timestamp,
+        result: Value,
+    },
+    Failed {
+        at: Timestamp,
+        failure: JobFailure,
+    },
+    /// It ran when the management server died.
+    Died {
+        at: Timestamp,
+    },
 }
 
 /// The object a job is about, as `jobinstancetype` and `jobinstanceid`.
@@ -89,42 +97,6 @@ pub(crate) enum JobKind {
     Other,
 }
 
-/// What a job still has to do when its time is over.
-#[derive(Debug, Clone)]
-pub(crate) enum Work {
-    /// Nothing more: the result is known.
-    Done(Value),
-    AddressAssociated {
-        address: Key<PublicIp>,
-        result: Value,
-    },
-    AddressReleased(Key<PublicIp>),
-    RuleCreated {
-        firewall: Option<Key<FirewallRule>>,
-        result: Value,
-    },
-    RulePushed {
-        rule: Key<LoadBalancerRule>,
-        outcome: Result<Value, JobFailure>,
-    },
-    MembersRemoved(Key<LoadBalancerRule>),
-    RuleDeleted(Key<LoadBalancerRule>),
-    FirewallCreated(Key<FirewallRule>),
-    FirewallDeleted(Key<FirewallRule>),
-    AclCreated(Key<AclItem>),
-    AclUpdated {
-        item: Key<AclItem>,
-        result: Value,
-    },
-    AclDeleted(Key<AclItem>),
-    VmChanged {
-        vm: Key<VirtualMachine>,
-        change: Change,
-        /// What the result shows of it.
-        details: Details,
-    },
-}
-
 impl Accepted {
     /// For commands that neither check nor create anything before their job.
     #[expect(clippy::unnecessary_wraps, reason = "the signature of all commands")]
@@ -141,7 +113,12 @@ impl Row for Job {
 
 impl Jobs {
     pub(crate) fn new(durations: &JobDurations) -> Self {
-        Self { table: Table::new(), running: BTreeSet::new(), durations: *durations }
+        Self { table: Table::new(), running: BTreeSet::new(), durations: *durations, fault: None }
+    }
+
+    /// Sets what goes wrong with the next job.
+    pub(crate) fn set_fault(&mut self, fault: Option<JobFault>) {
+        self.fault = fault;
     }
 
     pub(crate) fn find(&self, id: &str) -> Option<Key<Job>> {
@@ -159,6 +136,18 @@ impl Jobs {
     /// The earliest instant at which a running job ends.
     pub(crate) fn next_end(&self) -> Option<Timestamp> {
         self.running.first().map(|(end, _)| *end)
+    }
+
+    /// What runs and until when, by its end.
+    fn running(&self) -> impl Iterator<Item = (Timestamp, &Work)> {
+        self.running.iter().filter_map(|(end, number)| {
+            match &self.table.get(Key::of(*number))?.state {
+                JobState::Running(work) => Some((*end, work)),
+                JobState::Succeeded { .. } | JobState::Failed { .. } | JobState::Died { .. } => {
+                    None
+                }
+            }
+        })
     }
 
     /// The id of the running job about an object.
@@ -218,9 +207,18 @@ impl Cloud {
         started: Result<Work, JobFailure>,
     ) {
         let now = self.now;
+        let fault = self.jobs.fault.take();
         let (state, end) = match started {
             Ok(work) => {
-                let end = now.checked_add(self.jobs.duration(kind)).unwrap_or(now);
+                let slow = match fault {
+                    Some(JobFault::Slow(delay)) => delay,
+                    None | Some(JobFault::Fails { .. } | JobFault::Vanishes) => {
+                        SignedDuration::ZERO
+                    }
+                };
+                let delay = work.delay(self).saturating_add(slow);
+                let time = self.jobs.duration(kind).saturating_add(delay);
+                let end = now.checked_add(time).unwrap_or(now);
                 (JobState::Running(work), Some(end))
             }
             Err(failure) => (JobState::Failed { at: now, failure }, None),
@@ -233,11 +231,36 @@ impl Cloud {
             created: now,
             instance,
             state,
+            fault,
         });
         if let Some(end) = end {
             self.jobs.running.insert((end, key.number()));
         }
         self.finish_jobs(now);
+    }
+
+    /// Lets time pass until no running job has the row of an address locked. Creations of rules and
+    /// releases lock it with the request, creations of firewall rules and releases in the job too.
+    pub(crate) fn wait_for_lock(&mut self, address: Key<PublicIp>) {
+        let free = self
+            .jobs
+            .running()
+            .filter(|(_, work)| work.locks(self) == Some(address))
+            .map(|(end, _)| end)
+            .last();
+        if let Some(free) = free {
+            self.finish_jobs(free);
+        }
+    }
+
+    /// Stops all running jobs where they are: what they stored stays, what they had yet to do is
+    /// never done.
+    pub(crate) fn kill_jobs(&mut self) {
+        for (_, number) in std::mem::take(&mut self.jobs.running) {
+            if let Some(job) = self.jobs.table.get_mut(Key::of(number)) {
+                job.state = JobState::Died { at: self.now };
+            }
+        }
     }
 
     /// Ends all jobs due until then, in the order of their ends.
@@ -248,13 +271,23 @@ impl Cloud {
             }
             self.now = self.now.max(end);
             let key = Key::of(number);
-            let Some(Job { state: JobState::Running(work), .. }) = self.jobs.table.get(key) else {
+            let Some(Job { state: JobState::Running(work), fault, .. }) = self.jobs.table.get(key)
+            else {
                 self.jobs.running.remove(&(end, number));
                 continue;
             };
-            // Results show their object with the job still running.
-            let outcome = work.clone().finish(self);
+            let (work, fault) = (work.clone(), fault.clone());
+            let outcome = match &fault {
+                Some(JobFault::Fails { code, text }) => {
+                    Err(JobFailure { code: *code, text: text.clone() })
+                }
+                // Results show their object with the job still running.
+                None | Some(JobFault::Slow(_) | JobFault::Vanishes) => work.finish(self),
+            };
             self.jobs.running.remove(&(end, number));
+            if fault == Some(JobFault::Vanishes) {
+                self.jobs.table.remove(key);
+            }
             if let Some(job) = self.jobs.table.get_mut(key) {
                 job.state = match outcome {
                     Ok(result) => JobState::Succeeded { at: end, result },
@@ -263,52 +296,6 @@ impl Cloud {
             }
         }
     }
-}
-
-impl Work {
-    /// The effects of a job's end, and its result.
-    fn finish(self, cloud: &mut Cloud) -> Result<Value, JobFailure> {
-        match self {
-            Self::Done(result) => return Ok(result),
-            Self::AddressAssociated { address, result } => {
-                public_ip::finish_associate(cloud, address);
-                return Ok(result);
-            }
-            Self::AddressReleased(address) => public_ip::finish_disassociate(cloud, address),
-            Self::RuleCreated { firewall, result } => {
-                if let Some(firewall) = firewall {
-                    firewall_rule::finish_create(cloud, firewall);
-                }
-                return Ok(result);
-            }
-            Self::RulePushed { rule, outcome } => {
-                load_balancer_rule::push(cloud, rule);
-                return outcome;
-            }
-            Self::MembersRemoved(rule) => member::finish_remove(cloud, rule),
-            Self::RuleDeleted(rule) => load_balancer_rule::finish_delete(cloud, rule),
-            Self::FirewallCreated(rule) => {
-                firewall_rule::finish_create(cloud, rule);
-                return firewall_rule::result(cloud, rule);
-            }
-            Self::FirewallDeleted(rule) => firewall_rule::finish_delete(cloud, rule),
-            Self::VmChanged { vm, change, details } => {
-                return vm_life::finish(cloud, vm, change, &details);
-            }
-            Self::AclCreated(item) => return change_acl::finish_create(cloud, item),
-            Self::AclUpdated { item, result } => {
-                change_acl::finish_update(cloud, item);
-                return Ok(result);
-            }
-            Self::AclDeleted(item) => change_acl::finish_delete(cloud, item),
-        }
-        Ok(success())
-    }
-}
-
-/// The result of a job that makes or changes no object.
-pub(crate) fn success() -> Value {
-    json!({"success": true})
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! ```text
 //! world.yaml ─► World ─► Simulator ◄─ handle(request, now) ─► Response
 //!                            │
+//!                            ├─ receive(request, now): the same behind injected faults
 //!                            ├─ reach(query): what traffic would do, by what the router was last told
 //!                            └─ calls(): what was asked, for tests that count
 //! ```
@@ -46,6 +47,7 @@ mod cloud;
 mod commands;
 mod edits;
 mod error;
+pub mod faults;
 pub mod http;
 mod ids;
 mod jobs;
@@ -65,11 +67,12 @@ mod testing;
 mod throttle;
 mod traffic;
 mod versions;
+mod work;
 pub mod world;
 mod xml;
 
 pub use crate::edits::EditError;
-pub use crate::message::{Method, Request, Response};
+pub use crate::message::{Method, NoAnswer, Request, Response};
 pub use crate::settings::SettingError;
 pub use crate::simulator::{LoggedCall, Simulator};
 pub use crate::traffic::{Layer, Member, Protocol, Reach, TrafficQuery};

@@ -140,8 +140,12 @@ pub(crate) fn answer<T>(
     }
     body.insert("count".to_owned(), count.into());
     if call.params.flag("retrieveonlyresourcecount") != Some(true) {
-        let shown: Vec<Value> =
-            rows.into_iter().skip(page.first).take(page.size).map(render).collect();
+        let first = cloud.page_fault.map_or(page.first, |fault| fault.first(page.first));
+        let mut shown: Vec<Value> =
+            rows.into_iter().skip(first).take(page.size).map(render).collect();
+        if let Some(fault) = cloud.page_fault {
+            fault.spoil(&mut shown);
+        }
         if !shown.is_empty() {
             body.insert(key.to_owned(), shown.into());
         }

@@ -37,6 +37,17 @@ pub struct Response {
     pub body: String,
 }
 
+/// Why nothing comes back on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoAnswer {
+    /// Nobody listens: the management server is down.
+    Refused,
+    /// The connection ends before the first byte of an answer.
+    Closed,
+    /// The connection stays open, and nothing comes.
+    Silence,
+}
+
 /// Which of the two formats an answer has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {

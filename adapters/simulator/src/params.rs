@@ -33,8 +33,10 @@ impl Params {
         cloud: &Cloud,
     ) -> Result<Self, ApiError> {
         let mut params = Self::default();
-        for (name, value) in given {
-            params.unpack(name, value)?;
+        // Of several malformed names CloudStack tells one in the order of a hash map.
+        let malformed = given.iter().filter_map(|(name, value)| params.unpack(name, value).err());
+        if let Some(error) = malformed.last() {
+            return Err(error);
         }
         for (name, value) in given {
             if value.chars().any(is_refused) {

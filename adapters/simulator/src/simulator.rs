@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use crate::cloud::Cloud;
 use crate::commands::{Call, Command, Handler, JobHandler};
 use crate::error::{ApiError, ErrorRoot};
+use crate::faults::FaultPlan;
 use crate::ids::is_uuid;
 use crate::message::{Format, Request, Response};
 use crate::object::Object;
@@ -24,6 +25,9 @@ use crate::world::{World, WorldError, build};
 #[derive(Debug, Clone)]
 pub struct Simulator {
     pub(crate) cloud: Cloud,
+    pub(crate) faults: FaultPlan,
+    /// Whether the management server runs.
+    pub(crate) up: bool,
     calls: Vec<LoggedCall>,
     acl_gates_traffic: bool,
 }
@@ -57,13 +61,25 @@ impl Simulator {
     /// # Errors
     /// If a name in it leads nowhere or it contradicts itself.
     pub fn new(world: &World) -> Result<Self, WorldError> {
-        Ok(Self { cloud: build::cloud(world)?, calls: Vec::new(), acl_gates_traffic: false })
+        Ok(Self {
+            cloud: build::cloud(world)?,
+            faults: FaultPlan::new(world.seed),
+            up: true,
+            calls: Vec::new(),
+            acl_gates_traffic: false,
+        })
     }
 
-    /// Answers a request as the server does over HTTP. `now` never goes back: an earlier one counts
-    /// as the last.
+    /// Answers a request as the server does over HTTP; faults of the way to it do not strike
+    /// ([`Simulator::receive`]). `now` never goes back: an earlier one counts as the last. Time
+    /// passes while the request waits for a lock.
     pub fn handle(&mut self, request: &Request, now: Timestamp) -> Response {
         self.advance(now);
+        self.answer(request)
+    }
+
+    /// Answers a request at the time that it is.
+    pub(crate) fn answer(&mut self, request: &Request) -> Response {
         let format = request.format();
         let version = &self.cloud.version;
         let command = request.exact("command").and_then(|name| Command::find(name, version));
@@ -223,7 +239,7 @@ impl Simulator {
         Ok(asked.to_owned())
     }
 
-    fn respond(
+    pub(crate) fn respond(
         &self,
         command: Option<&Command>,
         outcome: Result<serde_json::Value, ApiError>,

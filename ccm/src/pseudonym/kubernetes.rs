@@ -108,7 +108,7 @@ impl Pass {
                 entries.collect::<Vec<_>>().join(",")
             }
             annotations::ADDRESS => self.address(value),
-            annotations::INTENT => self.intent(value)?,
+            annotations::INTENT => self.intents(value)?,
             annotations::RECORD => self.record(value)?,
             annotations::FORK_ID | annotations::FORK_NETWORK_ID => self.names.take(Kind::Id, value),
             other if other.starts_with(annotations::PREFIX) => self.names.take(Kind::Text, value),

@@ -9,7 +9,7 @@ use ccm_core::ids::{LoadBalancerRuleId, ServiceUid, VirtualMachineId};
 use ccm_core::model::Learned;
 use ccm_core::model::mark::Mark;
 use ccm_core::model::record::{
-    AddressRecord, Intent, MemberDigest, Opening, Record, members_digest,
+    AddressRecord, Intent, Intents, MemberDigest, Opening, Record, members_digest,
 };
 use ccm_core::model::rule_name::{self, NamedBy};
 use ccm_core::observe::index::Observed;
@@ -141,13 +141,16 @@ impl Pass {
         Ok(record.to_text())
     }
 
-    /// The text of an intent.
-    pub(super) fn intent(&mut self, text: &str) -> Result<String> {
-        let Ok(Intent { job, at, service }) = Intent::parse(text) else {
+    /// The text of intents.
+    pub(super) fn intents(&mut self, text: &str) -> Result<String> {
+        let Ok(intents) = Intents::parse(text) else {
             return Ok("an intent that can't be read".to_owned());
         };
-        let job = self.names.id(&job)?;
-        Ok(Intent { job, at, service: self.names.typed(Kind::Uid, &service)? }.to_string())
+        let renamed = intents.into_iter().map(|Intent { job, at, service }| {
+            let job = self.names.id(&job)?;
+            Ok(Intent { job, at, service: self.names.typed(Kind::Uid, &service)? })
+        });
+        Ok(renamed.collect::<Result<Intents>>()?.to_string())
     }
 
     fn opening(&mut self, opening: &Opening) -> Result<Opening> {

@@ -66,7 +66,7 @@ fn patch(
     patch: PatchService<Ref<ResolvedAddress>, Ref<LoadBalancerRuleId>>,
     outputs: &Outputs,
 ) -> Option<PatchService<ResolvedAddress, LoadBalancerRuleId>> {
-    let PatchService { service, finalizer, verdict, intent, record, ingress } = patch;
+    let PatchService { service, finalizer, verdict, intents, record, ingress } = patch;
     let record = match record {
         Edit::Set(draft) => Edit::Set(self::record(draft, outputs)?),
         Edit::Remove => Edit::Remove,
@@ -80,7 +80,7 @@ fn patch(
         Some(IngressDraft::Empty) => Some(IngressDraft::Empty),
         None => None,
     };
-    Some(PatchService { service, finalizer, verdict, intent, record, ingress })
+    Some(PatchService { service, finalizer, verdict, intents, record, ingress })
 }
 
 /// The record of a draft; `None` while an id is not known.

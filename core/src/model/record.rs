@@ -25,8 +25,8 @@ pub struct Recorded {
     pub finalizer: bool,
     /// `…-ip-associated-by-controller`.
     pub verdict: Option<Verdict>,
-    /// `…-ip-intent`, if it is this Service's.
-    pub intent: Option<Intent>,
+    /// `…-ip-intent`, those of this Service.
+    pub intents: Intents,
     /// `…-record`, if it is this Service's.
     pub record: Option<Record>,
     /// Whether a record or intent of another uid was found (a copied or restored manifest).
@@ -47,7 +47,12 @@ pub enum Verdict {
     User,
 }
 
-/// `…-ip-intent`: an associate call may be out.
+/// `…-ip-intent`: associate calls that may be out, the latest first. An earlier one stays while
+/// nobody knows what became of it: an address that it made after all would be lost otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Intents(Vec<Intent>);
+
+/// An associate call that may be out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
     /// The `customjobid` of the call.
@@ -66,8 +71,52 @@ pub struct NotAnIntent {
     pub text: String,
 }
 
-impl Intent {
+impl Intents {
+    const SEPARATOR: &str = ", ";
+
     /// Reads the annotation.
+    ///
+    /// # Errors
+    /// [`NotAnIntent`] if one of them has another form.
+    pub fn parse(text: &str) -> Result<Self, NotAnIntent> {
+        text.split(Self::SEPARATOR).map(Intent::parse).collect()
+    }
+
+    /// The latest first.
+    pub fn iter(&self) -> std::slice::Iter<'_, Intent> {
+        self.0.iter()
+    }
+
+    /// Whether no call is out.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromIterator<Intent> for Intents {
+    fn from_iter<T: IntoIterator<Item = Intent>>(intents: T) -> Self {
+        Self(intents.into_iter().collect())
+    }
+}
+
+impl IntoIterator for Intents {
+    type Item = Intent;
+    type IntoIter = std::vec::IntoIter<Intent>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl fmt::Display for Intents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<String> = self.iter().map(ToString::to_string).collect();
+        f.write_str(&texts.join(Self::SEPARATOR))
+    }
+}
+
+impl Intent {
+    /// Reads one of the annotation's texts.
     ///
     /// # Errors
     /// [`NotAnIntent`] if it has another form.
@@ -344,11 +393,16 @@ mod tests {
     }
 
     #[test]
-    fn an_intent_is_read_back() {
-        let text = "83ab0ded-0000-4000-8000-000000000001 2026-12-01T20:48:10Z 6f1c2a30-5b7e-4c11-9d02-1a2b3c4d5e6f";
-        assert_eq!(Intent::parse(text).unwrap().to_string(), text);
+    fn intents_are_read_back() {
+        let one = "83ab0ded-0000-4000-8000-000000000001 2026-12-01T20:48:10Z 6f1c2a30-5b7e-4c11-9d02-1a2b3c4d5e6f";
+        let two = format!("{one}, {one}");
+        for text in [one, &two] {
+            assert_eq!(Intents::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(Intents::parse(&two).unwrap().iter().count(), 2);
         for text in ["", "a b c", "x 2026-12-01T20:48:10Z", "x 2026-12-01T20:48:10Z u extra"] {
-            assert!(Intent::parse(text).is_err(), "{text:?}");
+            assert!(Intents::parse(text).is_err(), "{text:?}");
+            assert!(Intents::parse(&format!("{one}, {text}")).is_err(), "{text:?}");
         }
     }
 }

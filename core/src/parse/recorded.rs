@@ -5,7 +5,7 @@
 //! What can't be read counts as absent as well, with a warning.
 
 use crate::ids::{PublicIpId, ServiceUid};
-use crate::model::record::{FINALIZER, ForkRecord, Intent, Record, Recorded, Verdict};
+use crate::model::record::{FINALIZER, ForkRecord, Intents, Record, Recorded, Verdict};
 use crate::parse::annotations;
 use crate::parse::error::SpecWarning;
 use crate::parse::raw::RawService;
@@ -22,8 +22,8 @@ pub(super) fn recorded(
         of_another_service |= !own;
         own
     };
-    let intent = read(raw, annotations::INTENT, Intent::parse, warnings)
-        .filter(|intent| own(&intent.service));
+    let intents = read(raw, annotations::INTENT, Intents::parse, warnings).into_iter().flatten();
+    let intents = intents.filter(|intent| own(&intent.service)).collect();
     let record = read(raw, annotations::RECORD, Record::parse, warnings)
         .filter(|record| own(&record.service));
     let fork = read(raw, annotations::FORK_ID, PublicIpId::parse, warnings)
@@ -32,7 +32,7 @@ pub(super) fn recorded(
     Recorded {
         finalizer: raw.finalizers.iter().any(|name| name == FINALIZER),
         verdict,
-        intent,
+        intents,
         record,
         of_another_service,
         fork,
@@ -106,7 +106,7 @@ mod tests {
             (annotations::VERDICT, "true"),
         ]);
         assert!(warnings.is_empty());
-        assert!(read.record.is_some() && read.intent.is_some() && !read.of_another_service);
+        assert!(read.record.is_some() && !read.intents.is_empty() && !read.of_another_service);
         assert_eq!(read.verdict, Some(Verdict::Ours));
     }
 
@@ -120,7 +120,8 @@ mod tests {
             let (read, warnings) = read_all(&copied);
             assert!(warnings.is_empty());
             assert!(read.of_another_service);
-            assert_eq!((read.record, read.intent, read.verdict), (None, None, None));
+            assert_eq!((read.record, read.verdict), (None, None));
+            assert!(read.intents.is_empty());
         }
     }
 
@@ -131,7 +132,7 @@ mod tests {
             (annotations::INTENT, &intent_of(UID)),
             (annotations::VERDICT, "true"),
         ]);
-        assert!(read.of_another_service && read.intent.is_some());
+        assert!(read.of_another_service && !read.intents.is_empty());
         assert_eq!(read.verdict, None);
     }
 

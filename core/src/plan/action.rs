@@ -16,7 +16,7 @@ use crate::ids::{
     ClusterId, FirewallRuleId, JobId, LoadBalancerRuleId, NetworkAclItemId, NetworkAclListId,
     NetworkId, ProjectId, PublicIpId, ServiceKey, ServiceUid, VirtualMachineId, VpcId,
 };
-use crate::model::record::{AddressRecord, Intent, MemberDigest, Opening, Record, Verdict};
+use crate::model::record::{AddressRecord, Intents, MemberDigest, Opening, Record, Verdict};
 use crate::model::service::{Algorithm, Port, RuleProtocol};
 use crate::plan::StepId;
 
@@ -238,7 +238,7 @@ pub struct PatchService<A, R> {
     /// `…-ip-associated-by-controller`.
     pub verdict: Edit<Verdict>,
     /// `…-ip-intent`.
-    pub intent: Edit<Intent>,
+    pub intents: Edit<Intents>,
     /// `…-record`.
     pub record: Edit<RecordDraft<A, R>>,
     /// `status.loadBalancer.ingress`.
@@ -501,7 +501,7 @@ impl Action {
 
 impl PlannedPatch {
     fn references(&self) -> Vec<&StepId> {
-        let Self { service: _, finalizer: _, verdict: _, intent: _, record, ingress } = self;
+        let Self { service: _, finalizer: _, verdict: _, intents: _, record, ingress } = self;
         let mut steps: Vec<&StepId> = Vec::new();
         if let Some(draft) = record.value() {
             steps.extend(draft.addresses.iter().filter_map(|entry| entry.address.pending()));

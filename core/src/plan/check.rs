@@ -10,7 +10,7 @@ use std::fmt;
 
 use crate::ids::{LoadBalancerRuleId, PublicIpId};
 use crate::model::policy::{Mode, Policy};
-use crate::model::record::Opening;
+use crate::model::record::{Intents, Opening};
 use crate::model::service::{Port, Service};
 use crate::observe::index::Observed;
 use crate::observe::ownership::port_of;
@@ -249,7 +249,8 @@ fn unintended_associates(case: &Case<'_>) -> Vec<StepId> {
     broken(case.changes(), |step| match &step.action {
         Action::AssociateIpAddress(call) if case.policy.mode == Mode::Cluster => !case
             .written_before(step, |patch| {
-                patch.intent.value().is_some_and(|intent| intent.job == call.job)
+                let mut intents = patch.intents.value().into_iter().flat_map(Intents::iter);
+                intents.any(|intent| intent.job == call.job)
             }),
         _ => false,
     })

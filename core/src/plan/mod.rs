@@ -13,6 +13,7 @@ pub mod check;
 mod draft;
 mod ensure;
 mod firewall_rule;
+mod intent;
 mod load_balancer_rule;
 mod member;
 mod network;

@@ -145,7 +145,7 @@ impl<'a> Planner<'a> {
 /// Whether a Service of another class was ours before it got its class.
 fn was_ours(service: &Service, standing: &Standing<'_>) -> bool {
     let marked = standing.rules.iter().any(|(_, proof)| *proof == Proof::Marked);
-    service.recorded.record.is_some() || service.recorded.intent.is_some() || marked
+    service.recorded.record.is_some() || !service.recorded.intents.is_empty() || marked
 }
 
 /// Whether `one` has precedence over `other`.

@@ -45,11 +45,12 @@ pub(super) fn choose(
         Some(ip) => choose_requested(planner, service, standing, ip)?,
         None => choose_own(planner, standing),
     };
-    match (&target, &standing.intent) {
-        (Target::New(_), IntentState::Open(intent)) => {
+    let mut intents = standing.intents.iter();
+    match (&target, intents.find(|(_, state)| *state == IntentState::Open)) {
+        (Target::New(_), Some((intent, _))) => {
             Err(Note::AssociateRunning { job: intent.job.clone() })
         }
-        _ => Ok(target),
+        (Target::New(_), None) | (Target::Held { address: _, ours: _ }, _) => Ok(target),
     }
 }
 

@@ -7,11 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::ToSpan as _;
-use uuid::Uuid;
-
-use crate::ids::{ClusterId, JobId, LoadBalancerRuleId, ServiceUid};
-use crate::model::record::{Intent, Record, Verdict};
+use crate::ids::{ClusterId, LoadBalancerRuleId, ServiceUid};
+use crate::model::record::{Record, Verdict};
 use crate::model::service::{Ingress, Lifecycle, LoadBalancerSpec, Service};
 use crate::plan::action::{
     AddressDraft, Edit, FinalizerChange, IngressDraft, IpMode, PatchService, PlannedPatch,
@@ -27,7 +24,7 @@ pub(super) fn empty(service: &Service) -> PlannedPatch {
         service: service.key.clone(),
         finalizer: None,
         verdict: Edit::Keep,
-        intent: Edit::Keep,
+        intents: Edit::Keep,
         record: Edit::Keep,
         ingress: None,
     }
@@ -35,10 +32,10 @@ pub(super) fn empty(service: &Service) -> PlannedPatch {
 
 /// Whether a patch changes anything.
 pub(super) fn is_empty(patch: &PlannedPatch) -> bool {
-    let PatchService { service: _, finalizer, verdict, intent, record, ingress } = patch;
+    let PatchService { service: _, finalizer, verdict, intents, record, ingress } = patch;
     finalizer.is_none()
         && verdict.is_keep()
-        && intent.is_keep()
+        && intents.is_keep()
         && record.is_keep()
         && ingress.is_none()
 }
@@ -73,13 +70,14 @@ pub(super) fn farewell(service: &Service) -> PlannedPatch {
         service: service.key.clone(),
         finalizer: recorded.finalizer.then_some(FinalizerChange::Remove),
         verdict: remove(recorded.verdict.is_some()),
-        intent: remove(recorded.intent.is_some() || recorded.of_another_service),
+        intents: remove(!recorded.intents.is_empty() || recorded.of_another_service),
         record: remove(recorded.record.is_some() || recorded.of_another_service),
         ingress: published.then_some(IngressDraft::Empty),
     }
 }
 
-fn remove<T>(is_there: bool) -> Edit<T> {
+/// The removal of what is there.
+pub(super) fn remove<T>(is_there: bool) -> Edit<T> {
     if is_there { Edit::Remove } else { Edit::Keep }
 }
 
@@ -112,24 +110,6 @@ pub(super) fn is_published(service: &Service, wanted: &IngressDraft<Ref<Resolved
         },
     };
     service.recorded.ingress == [wanted]
-}
-
-/// A fresh intent. The job id is new for every instant, and for the same instant if an earlier
-/// intent is replaced: a job id is never sent twice.
-pub(super) fn intent(service: &Service, now: jiff::Timestamp) -> Intent {
-    let earlier = service.recorded.intent.as_ref().map(|intent| intent.job.to_string());
-    let name = format!("associate {now} {} {}", service.uid, earlier.unwrap_or_default());
-    let whole_seconds = jiff::Timestamp::from_second(now.as_second()).unwrap_or(now);
-    Intent {
-        job: JobId::from(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes())),
-        at: whole_seconds,
-        service: service.uid.clone(),
-    }
-}
-
-/// `expires` of the associate request: 10 minutes after the intent.
-pub(super) fn expiry(intent: &Intent) -> jiff::Timestamp {
-    intent.at.checked_add(10.minutes()).unwrap_or(jiff::Timestamp::MAX)
 }
 
 /// The record that a draft becomes; `None` while it names what is yet to be made.

@@ -46,13 +46,11 @@ pub struct Holding {
 /// What became of an associate call that may be out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IntentState {
-    /// There is no intent.
-    None,
     /// The job runs, or may still be running.
-    Open(Intent),
+    Open,
     /// The job is not known, although the request must be through by now: it never ran, or its
     /// memory comes late. A new call may be made; a Service that goes waits for the answer.
-    Unanswered(Intent),
+    Unanswered,
     /// It gave this address.
     Done(PublicIpId),
     /// It is over without an address that we could use.
@@ -61,7 +59,7 @@ pub enum IntentState {
         leftover: Option<PublicIpId>,
     },
     /// Nobody can say any more: a person decides.
-    Lost(Intent),
+    Lost,
 }
 
 /// What a Service holds today.
@@ -77,8 +75,8 @@ pub struct Standing<'a> {
     pub rules: Vec<(&'a LoadBalancerRule, Proof)>,
     /// Addresses that are kept for want of proof.
     pub unproven: BTreeSet<PublicIpId>,
-    /// Its intent.
-    pub intent: IntentState,
+    /// Its intents with what became of them, the latest first.
+    pub intents: Vec<(Intent, IntentState)>,
 }
 
 /// How long an associate request may still be running when its job is not known.
@@ -99,7 +97,7 @@ impl<'a> Standing<'a> {
 
     /// Whether it has never had anything to do with us.
     pub fn is_blank(&self) -> bool {
-        self.basis == Basis::Nothing && self.intent == IntentState::None && self.gone.is_empty()
+        self.basis == Basis::Nothing && self.intents.is_empty() && self.gone.is_empty()
     }
 }
 
@@ -132,13 +130,16 @@ pub fn take<'a>(
         gone: BTreeSet::new(),
         rules,
         unproven: BTreeSet::new(),
-        intent: IntentState::None,
+        intents: Vec::new(),
     };
     let stock = Stock { service, desired, observed, policy };
-    standing.intent = stock.intent_state(now);
     stock.fill(&mut standing);
-    if let IntentState::Done(id) = standing.intent.clone() {
-        stock.add_associated(&mut standing, &id);
+    for intent in service.recorded.intents.iter() {
+        let state = stock.intent_state(intent, &standing, now);
+        if let IntentState::Done(id) = &state {
+            stock.add_associated(&mut standing, id);
+        }
+        standing.intents.push((intent.clone(), state));
     }
     standing
 }
@@ -241,22 +242,19 @@ impl Stock<'_> {
         }
     }
 
-    /// Where the record already speaks of the address, the record decides.
+    /// Where the record already speaks of this allocation, the record decides.
     fn add_associated(&self, standing: &mut Standing<'_>, id: &PublicIpId) {
-        let record = self.service.recorded.record.as_ref();
-        let recorded = record.is_some_and(|record| record.address(id).is_some());
-        let Some(address) = self.observed.addresses.get(id).filter(|_| !recorded) else {
+        let found = self.observed.addresses.get(id);
+        let Some(address) = found.filter(|address| !records(self.service, address)) else {
             return;
         };
+        standing.gone.remove(id);
         standing.addresses.retain(|holding| &holding.id != id);
-        standing.addresses.insert(
-            0,
-            Holding {
-                id: id.clone(),
-                allocated: address.allocated.clone().unwrap_or_default(),
-                ours: true,
-            },
-        );
+        standing.addresses.push(Holding {
+            id: id.clone(),
+            allocated: address.allocated.clone().unwrap_or_default(),
+            ours: true,
+        });
     }
 
     fn is_published(&self, address: &PublicIpAddress) -> bool {
@@ -295,16 +293,18 @@ impl Stock<'_> {
         }
     }
 
-    fn intent_state(&self, now: Timestamp) -> IntentState {
-        let Some(intent) = self.service.recorded.intent.clone() else {
-            return IntentState::None;
-        };
+    fn intent_state(
+        &self,
+        intent: &Intent,
+        standing: &Standing<'_>,
+        now: Timestamp,
+    ) -> IntentState {
         if self.desired.learned.refused_jobs.contains(&intent.job) {
             return IntentState::Over { leftover: None };
         }
         let age = now.duration_since(intent.at);
         match self.observed.job(&intent.job) {
-            AssociateJob::Pending => IntentState::Open(intent),
+            AssociateJob::Pending => IntentState::Open,
             AssociateJob::Succeeded(id) => self.associated(id, intent, age),
             AssociateJob::Failed(address) => IntentState::Over {
                 leftover: address.filter(|id| {
@@ -313,31 +313,31 @@ impl Stock<'_> {
                 }),
             },
             AssociateJob::Unknown if age.as_hours() >= JOB_MEMORY_HOURS => {
-                match self.only_candidate(&intent) {
+                match self.only_candidate(intent).filter(|_| standing.addresses.is_empty()) {
                     Some(id) => IntentState::Done(id.clone()),
-                    None => IntentState::Lost(intent),
+                    None => IntentState::Lost,
                 }
             }
             AssociateJob::Unknown if age.as_mins() >= REQUEST_MAY_RUN_MINUTES => {
-                IntentState::Unanswered(intent)
+                IntentState::Unanswered
             }
-            AssociateJob::Unknown => IntentState::Open(intent),
+            AssociateJob::Unknown => IntentState::Open,
         }
     }
 
     /// What a job that succeeded gave. An address that is not listed yet will be; one that was
     /// allocated at another time is another allocation of the same id.
-    fn associated(&self, id: PublicIpId, intent: Intent, age: SignedDuration) -> IntentState {
+    fn associated(&self, id: PublicIpId, intent: &Intent, age: SignedDuration) -> IntentState {
         match self.observed.addresses.get(&id) {
-            Some(found) if is_held(found) && was_out(found, &intent) => IntentState::Done(id),
-            None if age.as_mins() < REQUEST_MAY_RUN_MINUTES => IntentState::Open(intent),
+            Some(found) if is_held(found) && was_out(found, intent) => IntentState::Done(id),
+            None if age.as_mins() < REQUEST_MAY_RUN_MINUTES => IntentState::Open,
             Some(_) | None => IntentState::Over { leftover: None },
         }
     }
 
     /// The one address that an associate call of which the server knows nothing any more can have
     /// made: where the nodes are, unused, unrecorded, allocated when it was out. A Service that goes
-    /// takes no chances.
+    /// takes no chances, nor does one that has an address.
     fn only_candidate(&self, intent: &Intent) -> Option<&PublicIpId> {
         let evidence = self.policy.adopt_unrecorded_addresses == AdoptUnrecorded::Evidence;
         if !evidence || self.service.lifecycle != Lifecycle::Wanted {
@@ -383,10 +383,8 @@ impl Stock<'_> {
     /// Whether a Service records the address, or another one asks for it.
     fn is_anybodys(&self, address: &PublicIpAddress) -> bool {
         self.desired.services.values().any(|service| {
-            let record = service.recorded.record.as_ref();
-            let records = record.is_some_and(|record| record.address(&address.id).is_some());
             let asked = service.requested_address == Some(address.address);
-            records || service.key != self.service.key && asked
+            records(service, address) || service.key != self.service.key && asked
         })
     }
 
@@ -410,6 +408,25 @@ impl Stock<'_> {
             Some(Verdict::User)
         }
     }
+}
+
+/// Whether a Service's record speaks of an address: the same id allocated at another time is
+/// another address.
+pub(super) fn records(service: &Service, address: &PublicIpAddress) -> bool {
+    let recorded = service.recorded.record.as_ref().and_then(|record| record.address(&address.id));
+    recorded.is_some_and(|recorded| address.allocated.as_ref() == Some(&recorded.allocated))
+}
+
+/// Whether an associate call of the Service gave an address that its record does not speak of.
+pub(super) fn has_unrecorded_address(
+    service: &Service,
+    standing: &Standing<'_>,
+    observed: &Observed,
+) -> bool {
+    standing.intents.iter().any(|(_, state)| {
+        let IntentState::Done(id) = state else { return false };
+        observed.addresses.get(id).is_some_and(|address| !records(service, address))
+    })
 }
 
 /// Whether an address was allocated while the call of an intent was out.

@@ -10,9 +10,9 @@ use crate::plan::planner::Planner;
 use crate::plan::reason::Reason;
 use crate::plan::report::Note;
 use crate::plan::service_patch::{self, PlannedRecord};
-use crate::plan::standing::{Basis, IntentState, Standing};
+use crate::plan::standing::{Basis, Standing, has_unrecorded_address};
 use crate::plan::writes::{self, existing_openings};
-use crate::plan::{network_acl, public_ip, release};
+use crate::plan::{intent, network_acl, public_ip, release};
 
 /// Plans the removal of everything that is the Service's.
 pub(super) fn plan<'a>(
@@ -32,7 +32,7 @@ pub(super) fn plan<'a>(
     for holding in &standing.addresses {
         through.extend(release::leave_address(&mut draft, holding, &After::new(), &reason));
     }
-    through.extend(settle_intent(&mut draft));
+    through.extend(intent::settle(&mut draft));
     if may_finish(&mut draft) {
         let mut patch = service_patch::farewell(service);
         if writes_proof(&draft) {
@@ -44,30 +44,14 @@ pub(super) fn plan<'a>(
     draft.finish()
 }
 
-/// What an unfinished associate left is released by id.
-fn settle_intent(draft: &mut Draft<'_, '_>) -> After {
-    match draft.standing.intent.clone() {
-        IntentState::Over { leftover: Some(id) } => {
-            After::from([writes::release_leftover(draft, &id)])
-        }
-        IntentState::Lost(intent) => {
-            draft.note(Note::AssociateLost { job: intent.job });
-            After::new()
-        }
-        IntentState::Open(intent) | IntentState::Unanswered(intent) => {
-            draft.note(Note::AssociateRunning { job: intent.job });
-            After::new()
-        }
-        IntentState::Over { leftover: None } | IntentState::Done(_) | IntentState::None => {
-            After::new()
-        }
-    }
-}
-
 /// The finalizer stays while an associate may be running, and until the verdict on a shared
 /// address was handed to a Service that goes on using it.
 fn may_finish(draft: &mut Draft<'_, '_>) -> bool {
-    if matches!(draft.standing.intent, IntentState::Open(_) | IntentState::Unanswered(_)) {
+    let running: Vec<_> = intent::unanswered(draft.standing).map(|intent| &intent.job).collect();
+    if !running.is_empty() {
+        for job in running {
+            draft.note(Note::AssociateRunning { job: job.clone() });
+        }
         return false;
     }
     for holding in &draft.standing.addresses {
@@ -94,9 +78,8 @@ fn keep_proof(draft: &mut Draft<'_, '_>) {
 /// Once all other steps stand: whether there is something to prove, and no record that does.
 fn writes_proof(draft: &Draft<'_, '_>) -> bool {
     let from_traces = matches!(draft.standing.basis, Basis::Marks | Basis::Adoption);
-    let record = draft.service.recorded.record.as_ref();
-    let recorded = |id| record.is_some_and(|record| record.address(id).is_some());
-    let associated = matches!(&draft.standing.intent, IntentState::Done(id) if !recorded(id));
+    let observed = draft.planner.observed;
+    let associated = has_unrecorded_address(draft.service, draft.standing, observed);
     (from_traces || associated) && draft.keeps_records() && draft.builder.touches_cloud()
 }
 

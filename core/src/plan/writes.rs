@@ -7,22 +7,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::{LoadBalancerRuleId, NetworkAclItemId, PublicIpId};
-use crate::model::record::{MemberDigest, Opening};
+use crate::model::record::{Intents, MemberDigest, Opening};
 use crate::model::service::{LoadBalancerSpec, Port};
 use crate::observe::Network;
 use crate::plan::action::{
-    Action, AddressDraft, AssociateIpAddress, DisassociateIpAddress, Edit, MemberDraft, Placement,
-    PlannedPatch, Ref, ResolvedAddress,
+    Action, AddressDraft, AssociateIpAddress, Edit, MemberDraft, Placement, PlannedPatch, Ref,
+    ResolvedAddress,
 };
 use crate::plan::builder::After;
 use crate::plan::draft::Draft;
 use crate::plan::public_ip::{self, Target};
 use crate::plan::reason::{Disruption, Reason};
-use crate::plan::report::Note;
 use crate::plan::serve::PortWork;
 use crate::plan::service_patch::{self, PlannedRecord};
-use crate::plan::standing::{Basis, Holding, IntentState};
-use crate::plan::{firewall_rule, network, network_acl};
+use crate::plan::standing::{Basis, Holding, has_unrecorded_address};
+use crate::plan::{firewall_rule, intent, network, network_acl};
 
 /// The rules that serve the ports.
 pub(super) type Rules = BTreeMap<Port, Ref<LoadBalancerRuleId>>;
@@ -57,11 +56,14 @@ impl Writes<'_> {
     /// Plans how the address is had: nothing to do, or intent, associate and record.
     pub(super) fn obtain_address(&self, draft: &mut Draft<'_, '_>) -> Address {
         match self.target {
-            Target::Held { address, ours: _ } => Address {
-                id: Ref::Existing(address.id.clone()),
-                resolved: Ref::Existing(address.clone()),
-                ready: After::new(),
-            },
+            Target::Held { address, ours: _ } => {
+                intent::settle(draft);
+                Address {
+                    id: Ref::Existing(address.id.clone()),
+                    resolved: Ref::Existing(address.clone()),
+                    ready: After::new(),
+                }
+            }
             Target::New(request) => self.associate(draft, *request),
         }
     }
@@ -150,25 +152,12 @@ impl Writes<'_> {
     }
 
     fn associate(&self, draft: &mut Draft<'_, '_>, request: Option<std::net::Ipv4Addr>) -> Address {
-        let mut after = After::new();
-        match &draft.standing.intent {
-            IntentState::Over { leftover: Some(id) } => {
-                after.insert(release_leftover(draft, &id.clone()));
-            }
-            IntentState::Lost(intent) => {
-                let job = intent.job.clone();
-                draft.note(Note::AssociateLost { job });
-            }
-            IntentState::Over { leftover: None }
-            | IntentState::Unanswered(_)
-            | IntentState::None
-            | IntentState::Open(_)
-            | IntentState::Done(_) => {}
-        }
-        let intent = service_patch::intent(draft.service, draft.planner.now);
+        let mut after = intent::settle(draft);
+        let intent = intent::fresh(draft.service, draft.planner.now);
+        let intents = std::iter::once(&intent).chain(intent::unsettled(draft.standing));
         let patch = PlannedPatch {
             finalizer: service_patch::finalizer(draft.service),
-            intent: Edit::Set(intent.clone()),
+            intents: intent::edit(draft.service, intents),
             record: self.record_of_associated(draft),
             ..service_patch::empty(draft.service)
         };
@@ -181,7 +170,7 @@ impl Writes<'_> {
             placement,
             address: request,
             project: draft.planner.policy.project.clone(),
-            expires: service_patch::expiry(&intent),
+            expires: intent::expiry(&intent),
             job: intent.job,
         };
         let reason = match request {
@@ -193,7 +182,7 @@ impl Writes<'_> {
         let record = self.record_before(draft, &address);
         let patch = PlannedPatch {
             verdict: service_patch::verdict(draft.service, true),
-            intent: Edit::Remove,
+            intents: left_over(draft),
             record: Edit::Set(record),
             ..service_patch::empty(draft.service)
         };
@@ -212,16 +201,12 @@ impl Writes<'_> {
         PlannedPatch { finalizer: service_patch::finalizer(draft.service), ..self.identity(draft) }
     }
 
-    /// The verdict, and the end of an intent that is answered.
+    /// The verdict, and the end of intents that are answered.
     fn identity(&self, draft: &Draft<'_, '_>) -> PlannedPatch {
         let ours = matches!(self.target, Target::Held { address: _, ours: true } | Target::New(_));
-        let answered = matches!(
-            draft.standing.intent,
-            IntentState::Done(_) | IntentState::Over { leftover: _ } | IntentState::Lost(_)
-        );
         PlannedPatch {
             verdict: service_patch::verdict(draft.service, ours),
-            intent: if answered { Edit::Remove } else { Edit::Keep },
+            intents: intent::edit(draft.service, intent::unsettled(draft.standing)),
             ..service_patch::empty(draft.service)
         }
     }
@@ -293,11 +278,11 @@ impl Writes<'_> {
     /// An earlier intent that was answered is the only witness of its address: the address is
     /// recorded in the write that replaces the intent.
     fn record_of_associated(&self, draft: &Draft<'_, '_>) -> Edit<PlannedRecord> {
-        let IntentState::Done(id) = &draft.standing.intent else { return Edit::Keep };
-        let recorded = draft.service.recorded.record.as_ref();
-        if recorded.is_some_and(|record| record.address(id).is_some()) {
+        let observed = draft.planner.observed;
+        if !has_unrecorded_address(draft.service, draft.standing, observed) {
             return Edit::Keep;
         }
+        let recorded = draft.service.recorded.record.as_ref();
         let mut record = service_patch::record_of(self.replaced_addresses(draft));
         for holding in &draft.standing.addresses {
             record.openings.extend(existing_openings(draft, holding).into_iter().map(|(_, o)| o));
@@ -374,11 +359,11 @@ fn is_of(member: &MemberDigest, rule: &crate::observe::LoadBalancerRule) -> bool
     member.rule == rule.id.short()
 }
 
-/// Releases an address that a failed associate left half-made.
-pub(super) fn release_leftover(draft: &mut Draft<'_, '_>, id: &PublicIpId) -> crate::plan::StepId {
-    let action = Action::DisassociateIpAddress(DisassociateIpAddress { address: id.clone() });
-    let reason = Reason::AssociateUnfinished;
-    draft.builder.add("address/leftover", action, &After::new(), reason, Disruption::None)
+/// What of the intents stays once the address of the latest is recorded. It was written a moment
+/// ago: it is replaced in any case.
+fn left_over(draft: &Draft<'_, '_>) -> Edit<Intents> {
+    let earlier: Intents = intent::unanswered(draft.standing).cloned().collect();
+    if earlier.is_empty() { Edit::Remove } else { Edit::Set(earlier) }
 }
 
 /// Adds a write, unless it changes nothing.
@@ -413,5 +398,5 @@ fn without_records(draft: &Draft<'_, '_>, patch: PlannedPatch) -> PlannedPatch {
     if draft.keeps_records() {
         return patch;
     }
-    PlannedPatch { verdict: Edit::Keep, intent: Edit::Keep, record: Edit::Keep, ..patch }
+    PlannedPatch { verdict: Edit::Keep, intents: Edit::Keep, record: Edit::Keep, ..patch }
 }

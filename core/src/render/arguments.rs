@@ -85,13 +85,17 @@ pub(super) fn arguments(action: &Action) -> Vec<(&'static str, String)> {
 }
 
 fn patch(patch: &PlannedPatch) -> Vec<(&'static str, String)> {
-    let PlannedPatch { service: _, finalizer, verdict, intent, record, ingress } = patch;
+    let PlannedPatch { service: _, finalizer, verdict, intents, record, ingress } = patch;
     let finalizer = finalizer.map(|change| match change {
         FinalizerChange::Add => ("finalizer", "add".to_owned()),
         FinalizerChange::Remove => ("finalizer", "remove".to_owned()),
     });
     let verdict = verdict.map(|verdict| format!("{verdict:?}").to_lowercase());
-    let intent = intent.map(|intent| format!("job {}", intent.job));
+    let intents = intents.map(|intents| {
+        let jobs: Vec<String> =
+            intents.iter().map(|intent| format!("job {}", intent.job)).collect();
+        jobs.join(", ")
+    });
     let record = record.map(|draft| {
         let addresses: Vec<String> = draft.addresses.iter().map(address_draft).collect();
         let openings: Vec<String> = draft.openings.iter().map(ToString::to_string).collect();
@@ -113,7 +117,7 @@ fn patch(patch: &PlannedPatch) -> Vec<(&'static str, String)> {
             ("status", format!("ip {} ({})", self::address(address), ip_mode.as_str()))
         }
     });
-    let edits = [("verdict", verdict), ("intent", intent), ("record", record)];
+    let edits = [("verdict", verdict), ("intent", intents), ("record", record)];
     let edits = edits.into_iter().filter_map(|(name, edit)| match edit {
         Edit::Keep => None,
         Edit::Set(text) => Some((name, text)),

@@ -1,16 +1,16 @@
 //! What was done out of band: actions of `setup.jsonl`, and objects that appear between two lines.
 
 use ccm_simulator::Response;
-use ccm_simulator::world::State;
+use jiff::SignedDuration;
 use serde_json::{Map, Value};
 
-use super::Run;
 use super::compare::differences;
 use super::names::ids;
 use super::recording::Exchange;
 use super::seed;
-use super::send::{Keys, Outgoing, plain};
+use super::send::{Outgoing, plain};
 use super::setup::Setup;
+use super::{Run, operate};
 
 /// Something that happened between two lines.
 pub(super) enum Act<'a> {
@@ -26,6 +26,13 @@ pub(super) struct NotReplayable {
     pub(super) reason: String,
     /// Ids that are missing because of it.
     pub(super) ids: Vec<String>,
+}
+
+impl NotReplayable {
+    /// Something that makes no object.
+    pub(super) fn new(reason: String) -> Self {
+        Self { reason, ids: Vec::new() }
+    }
 }
 
 impl<'a> Act<'a> {
@@ -50,73 +57,22 @@ impl<'a> Act<'a> {
 
 fn act(run: &mut Run, action: &str, args: &Value) -> Result<(), NotReplayable> {
     match action {
-        "request" => {
-            request(run, args)?;
-            Ok(())
-        }
-        "bulk" => {
-            for _ in 0..args["count"].as_u64().unwrap_or(1) {
+        "request" | "bulk" => {
+            let times = args.get("count").or_else(|| args.get("times")).and_then(Value::as_u64);
+            for _ in 0..times.unwrap_or(1) {
                 request(run, args)?;
             }
             Ok(())
         }
         "delay" => {
             let pause = args["ms"].as_i64().unwrap_or_default();
-            run.now += jiff::SignedDuration::from_millis(pause);
+            run.now += SignedDuration::from_millis(pause);
             Ok(())
         }
-        // Settings take effect at once here, and nothing else of a restart shows while no job runs.
-        "restart" if run.simulator.next_event().is_none() => Ok(()),
-        "account" | "setting" | "vm" | "zone" => operate(run, args),
-        _ => Err(NotReplayable {
-            reason: format!("the simulator can not do the action {action:?}"),
-            ids: Vec::new(),
+        _ => operate::act(run, action, args).unwrap_or_else(|| {
+            Err(NotReplayable::new(format!("the simulator can not do the action {action:?}")))
         }),
     }
-}
-
-/// Does what an operator did. What an entry is about stands in its keys.
-fn operate(run: &mut Run, args: &Value) -> Result<(), NotReplayable> {
-    let text = |key: &str| args[key].as_str();
-    let simulator = &mut run.simulator;
-    let done = if let Some(user) = text("key_pair").and(text("user")) {
-        take_newest_pair(run, user, text("caller").unwrap_or_default());
-        return Ok(());
-    } else if let Some(set) = text("set") {
-        let account = text("account").unwrap_or_default();
-        let user = text("user").unwrap_or_default();
-        match set {
-            "enabled" => simulator.set_account_state(account, State::Enabled),
-            "user disabled" => simulator.set_user_state(user, State::Disabled),
-            "user enabled" => simulator.set_user_state(user, State::Enabled),
-            "API key access disabled" => simulator.set_api_key_access(user, Some(false)),
-            "API key access enabled" => simulator.set_api_key_access(user, Some(true)),
-            _ => return Err(NotReplayable { reason: set.to_owned(), ids: Vec::new() }),
-        }
-    } else if let Some(name) = text("name") {
-        simulator.set(name, text("value").unwrap_or_default())
-    } else if let Some((_, of)) = text("of").and_then(|of| of.split_once(' ')) {
-        let max = args["max"].as_u64().and_then(|max| usize::try_from(max).ok());
-        simulator.limit_public_ips(of, max)
-    } else if let Some(state) = text("allocationstate") {
-        simulator.enable_zone(state == "Enabled");
-        Ok(())
-    } else if text("event").is_some_and(|event| event.starts_with("expunged")) {
-        simulator.expunge_vm(&run.names.translate(text("id").unwrap_or_default()))
-    } else {
-        // Accounts are part of the world.
-        Ok(())
-    };
-    done.map_err(|error| NotReplayable { reason: error.to_string(), ids: Vec::new() })
-}
-
-/// Lets a caller sign with the key pair that a user got last.
-fn take_newest_pair(run: &mut Run, user: &str, caller: &str) {
-    let answer = send(run, user, "listUserKeys", Map::new());
-    let newest = answer["userapikey"].as_array().and_then(|pairs| pairs.last());
-    let field = |name: &str| newest.map(|pair| plain(&pair[name])).unwrap_or_default();
-    let keys = Keys { api_key: field("apikey"), secret_key: field("secretkey") };
-    run.keys.insert(caller.to_owned(), keys);
 }
 
 /// Makes an object that appeared.
@@ -137,6 +93,9 @@ fn appear(run: &mut Run, object: &Value) -> Result<(), NotReplayable> {
         }
         _ if object["made_by"].get("line").is_some() => find(run, object),
         _ if object["made_by"].get("command").is_some() => {
+            if let Some(ours) = run.names.ours(id) {
+                run.simulator.draw_next(ours);
+            }
             request(run, &object["made_by"])?;
             assign_members(run, object)?;
             find(run, object)
@@ -219,10 +178,9 @@ fn request(run: &mut Run, args: &Value) -> Result<Value, NotReplayable> {
     let text = Value::from(params.clone()).to_string();
     let unknown: Vec<&str> = ids(&text).filter(|id| !run.names.knows(id)).collect();
     if !unknown.is_empty() {
-        return Err(NotReplayable {
-            reason: format!("an unrecorded {command} needs an object of an unknown id"),
-            ids: Vec::new(),
-        });
+        return Err(NotReplayable::new(format!(
+            "an unrecorded {command} needs an object of an unknown id"
+        )));
     }
     let caller = args.get("caller").map_or_else(|| "ccm-user".to_owned(), plain);
     run.pass_all_jobs();
@@ -232,7 +190,12 @@ fn request(run: &mut Run, args: &Value) -> Result<Value, NotReplayable> {
 }
 
 /// Sends a request, and returns what the answer holds under its root key.
-fn send(run: &mut Run, caller: &str, command: &str, params: Map<String, Value>) -> Value {
+pub(super) fn send(
+    run: &mut Run,
+    caller: &str,
+    command: &str,
+    params: Map<String, Value>,
+) -> Value {
     let exchange = Exchange {
         command: Some(command.to_owned()),
         params: params.into_iter().collect(),

@@ -1,11 +1,14 @@
 //! Compares a recorded answer with a given one.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::names::Names;
 
 /// Lists whose order means nothing, because CloudStack keeps them in hash sets.
 const UNORDERED: &[&str] = &["service", "capability", "tags"];
+
+/// Keys of numbers of milliseconds: times, which differ in any other run.
+const TIMES: &[&str] = &["expireAfter"];
 
 /// A list that the recorder cut ends in an entry that says so.
 const CUT_LIST: &str = "entries, cut by the recorder";
@@ -19,6 +22,43 @@ pub(super) struct Difference {
     pub(super) recorded: String,
     /// What the simulator gave.
     pub(super) given: String,
+}
+
+/// The body of an answer: an object if it is JSON or XML, else a text.
+pub(super) fn parsed(body: &str) -> Value {
+    let json = serde_json::from_str(body).ok();
+    json.or_else(|| xml(body)).unwrap_or_else(|| Value::String(body.to_owned()))
+}
+
+/// An XML document as an object: elements by name, and in their order where several have one name.
+/// Attributes count as texts. The order of different elements means nothing.
+fn xml(text: &str) -> Option<Value> {
+    let (_, mut rest) = text.strip_prefix("<?xml")?.split_once("?>")?;
+    Some(Value::Object(elements(&mut rest)))
+}
+
+fn elements(rest: &mut &str) -> Map<String, Value> {
+    let mut found: Map<String, Value> = Map::new();
+    while let Some((head, after)) = rest.strip_prefix('<').and_then(|open| open.split_once('>')) {
+        if head.starts_with('/') {
+            break;
+        }
+        *rest = after;
+        let (name, attributes) = head.split_once(' ').unwrap_or((head, ""));
+        let mut inner = elements(rest);
+        let (content, after) = rest.split_once("</").unwrap_or((rest, ""));
+        *rest = after.split_once('>').map_or("", |(_, after)| after);
+        for (key, value) in [("attributes", attributes), ("text", content)] {
+            if !value.is_empty() {
+                inner.insert(key.to_owned(), value.into());
+            }
+        }
+        let all = found.entry(name.to_owned()).or_insert_with(|| Value::Array(Vec::new()));
+        if let Some(all) = all.as_array_mut() {
+            all.push(inner.into());
+        }
+    }
+    found
 }
 
 /// All differences; `names` learn what stands for what.
@@ -43,6 +83,7 @@ impl Comparison<'_> {
                         Some(given) if UNORDERED.contains(&key.as_str()) => {
                             self.values(&place, &sorted(recorded), &sorted(given));
                         }
+                        Some(given) if TIMES.contains(&key.as_str()) && given.is_number() => {}
                         Some(given) => self.values(&place, recorded, given),
                         None => self.differ(&place, &recorded.to_string(), "nothing"),
                     }
@@ -125,6 +166,19 @@ mod tests {
         let [a, b] = [json!({"name": "a"}), json!({"name": "b"})];
         assert_eq!(places(&json!({"service": [a, b]}), &json!({"service": [b, a]})), [""; 0]);
         assert_eq!(places(&json!({"nic": [a, b]}), &json!({"nic": [b, a]})).len(), 2);
+    }
+
+    #[test]
+    fn xml_is_compared_without_the_order_of_its_elements() {
+        let one = parsed(r#"<?xml version="1.0"?><r v="1"><a>1</a><b><c>x</c></b><a>2</a></r>"#);
+        let same = parsed(r#"<?xml version="1.0"?><r v="1"><b><c>x</c></b><a>1</a><a>2</a></r>"#);
+        let other = parsed(r#"<?xml version="1.0"?><r v="1"><b><c>y</c></b><a>2</a><a>1</a></r>"#);
+        assert_eq!(places(&one, &same), [""; 0]);
+        assert_eq!(
+            places(&one, &other),
+            ["r[0].a[0].text", "r[0].a[1].text", "r[0].b[0].c[0].text"]
+        );
+        assert_eq!(parsed("no document"), Value::from("no document"));
     }
 
     #[test]

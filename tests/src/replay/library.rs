@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::names::ids;
 use super::recording::{Directory, Exchange, Recording};
+use super::send::plain;
 use super::setup::Setup;
 
 /// A kind of object that a world holds.
@@ -44,8 +45,14 @@ const KEYS: &[(&str, Kind)] = &[
 /// Commands that make the object whose id they answer.
 const MAKERS: &[&str] = &["associate", "create", "deploy"];
 
-/// Commands that change nothing.
-const READERS: &[&str] = &["list", "query"];
+/// Kinds that are listed the newest first.
+const NEWEST_FIRST: &[Kind] = &[Kind::AclItem, Kind::FirewallRule, Kind::Network];
+
+/// What even a short description of a virtual machine shows, or leaves out if there is none.
+const SHOWN_WITHOUT_DETAILS: &[&str] = &["bootmode", "boottype", "state", "tags"];
+
+/// What files that change it put back.
+const PUT_BACK: &[&str] = &["aclid", "aclname"];
 
 /// Where something was seen: number of the file, and line. What `setup.jsonl` tells comes before
 /// the line that it names.
@@ -65,21 +72,21 @@ pub(super) struct Library {
     sightings: BTreeMap<String, Vec<Sighting>>,
     /// The virtual machines behind a rule, as seen.
     members: BTreeMap<String, Vec<(Place, Vec<String>)>>,
-    /// Ids in the order in which they were mentioned first.
-    order: BTreeMap<String, usize>,
-    /// Account names to the ids of their users.
-    users: BTreeMap<String, String>,
+    /// Where ids were mentioned first, and which id of that place it was.
+    first: BTreeMap<String, (Place, usize)>,
+    /// Names of accounts to their ids and those of their users.
+    accounts: BTreeMap<String, (String, String)>,
 }
 
 /// An object that existed when a file began.
 #[derive(Debug, Clone)]
-pub(super) struct Seed<'a> {
+pub(super) struct Seed {
     pub(super) kind: Kind,
     /// As an answer shows it.
-    pub(super) object: &'a Value,
+    pub(super) object: Value,
     /// Of a rule: ids of its virtual machines.
     pub(super) members: Vec<String>,
-    age: usize,
+    age: (Place, isize),
 }
 
 impl Library {
@@ -116,15 +123,14 @@ impl Library {
     }
 
     fn read_exchange(&mut self, place: Place, exchange: &Exchange) {
-        for id in mentioned(exchange) {
-            let age = self.order.len();
-            self.order.entry(id).or_insert(age);
+        for (at, id) in mentioned(exchange).into_iter().enumerate() {
+            self.first.entry(id).or_insert((place, at));
         }
         self.read_value(place, &exchange.body);
         let answer = exchange.answer();
-        if let (Some(account), Some(user)) = (answer["account"].as_str(), answer["userid"].as_str())
-        {
-            self.users.insert(account.to_owned(), user.to_owned());
+        let [name, id, user] = ["account", "accountid", "userid"].map(|key| answer[key].as_str());
+        if let (Some(name), Some(id), Some(user)) = (name, id, user) {
+            self.accounts.insert(name.to_owned(), (id.to_owned(), user.to_owned()));
         }
         if exchange.command.as_deref() == Some("listLoadBalancerRuleInstances")
             && let Some(rule) = exchange.params.get("id").and_then(Value::as_str)
@@ -165,10 +171,8 @@ impl Library {
     }
 
     fn add(&mut self, place: Place, kind: Kind, id: &str, object: &Value) {
-        if is_whole(kind, object) {
-            let sighting = Sighting { place, kind, object: object.clone() };
-            self.sightings.entry(id.to_owned()).or_default().push(sighting);
-        }
+        let sighting = Sighting { place, kind, object: object.clone() };
+        self.sightings.entry(id.to_owned()).or_default().push(sighting);
     }
 
     /// What existed when a file began, the oldest first: what it mentions and does not make, and
@@ -178,11 +182,12 @@ impl Library {
         directory: &Directory,
         file: usize,
         always: &BTreeSet<String>,
-    ) -> Vec<Seed<'_>> {
+    ) -> Vec<Seed> {
         let recording = &directory.recordings[file];
         let setup: Vec<&Setup> =
             directory.setup.iter().filter(|setup| setup.file == recording.name).collect();
-        let made = made_in(recording, &setup);
+        let mut made = made_in(recording, &setup);
+        made.extend(self.made_by_jobs(file, recording));
         let mut wanted = always.clone();
         wanted.extend(self.source_nat_addresses(always));
         wanted.extend(self.default_items());
@@ -194,11 +199,10 @@ impl Library {
             let at_first = setup.before_line == Some(1);
             setup.object.as_ref().filter(|_| at_first)?["id"].as_str().map(str::to_owned)
         }));
-        let changed = changed_in(recording);
-        let mut seeds: Vec<Seed<'_>> = wanted
+        let mut seeds: Vec<Seed> = wanted
             .iter()
-            .filter_map(|id| self.seed(file, id, changed.get(id).copied()))
-            .filter(|seed| !made_by_a_neighbour(recording, &made, seed))
+            .filter_map(|id| self.seed(file, id))
+            .filter(|seed| !made_by_a_neighbour(recording, &setup, &made, seed))
             .collect();
         seeds.sort_by_key(|seed| seed.age);
         seeds
@@ -229,39 +233,63 @@ impl Library {
     }
 
     /// The description of an object that is nearest to the beginning of a file: the first in it,
-    /// else the last in the files before, else the first in those after. A network is put back after
-    /// a file that changes it, so that its first description counts in the others.
-    fn seed(&self, file: usize, id: &str, changed: Option<usize>) -> Option<Seed<'_>> {
-        let sightings = self.sightings.get(id)?;
-        let own = sightings.iter().find(|sighting| sighting.place.0 == file);
-        let first = sightings.first()?;
-        let nearest = if first.kind == Kind::Network {
-            own.filter(|own| changed.is_none_or(|line| own.place.1 < line)).unwrap_or(first)
-        } else {
-            let before = || sightings.iter().rfind(|sighting| sighting.place.0 < file);
-            own.or_else(before).unwrap_or(first)
-        };
+    /// else the last in the files before, else the first in those after. The ACL list of a tier is
+    /// put back after a file that changes it, so that its first one counts.
+    fn seed(&self, file: usize, id: &str) -> Option<Seed> {
+        let sightings: Vec<&Sighting> = self.sightings.get(id)?.iter().collect();
+        let is_own = |sighting: &&&Sighting| sighting.place.0 == file;
+        let whole = |sighting: &&&Sighting| is_whole(sighting.kind, &sighting.object);
+        let all = || sightings.iter().filter(whole);
+        let before = || all().rfind(|sighting| sighting.place.0 < file);
+        let first = all().next()?;
+        let nearest = all().find(is_own).or_else(before).unwrap_or(first);
+        let mut object = nearest.object.clone();
+        if let Some(own) = sightings.iter().find(is_own) {
+            overlay(&mut object, &own.object, SHOWN_WITHOUT_DETAILS);
+        }
+        overlay(&mut object, &first.object, PUT_BACK);
         let members = self.members.get(id).and_then(|seen| {
             let own = seen.iter().find(|(place, _)| place.0 == file);
             own.or_else(|| seen.iter().rfind(|(place, _)| place.0 < file))
         });
         Some(Seed {
             kind: nearest.kind,
-            object: &nearest.object,
+            object,
             members: members.map(|(_, members)| members.clone()).unwrap_or_default(),
-            age: self.order.get(id).copied().unwrap_or_default(),
+            age: self.age(nearest.kind, id),
         })
     }
 
-    /// The id of the user of an account, if an answer tells it.
-    pub(super) fn user_of(&self, account: &str) -> Option<&str> {
-        self.users.get(account).map(String::as_str)
+    /// Where an object stands among those of its kind by age, as far as the order of the recording
+    /// tells. Several first mentioned by one answer stand in the order of its list.
+    fn age(&self, kind: Kind, id: &str) -> (Place, isize) {
+        let (place, at) = self.first.get(id).copied().unwrap_or_default();
+        let at = at.cast_signed();
+        (place, if NEWEST_FIRST.contains(&kind) { -at } else { at })
+    }
+
+    /// Objects that came to light in a job's result: the job made them.
+    fn made_by_jobs(&self, file: usize, recording: &Recording) -> Vec<(String, usize)> {
+        let lines = recording.exchanges.iter().enumerate();
+        lines
+            .filter(|(_, exchange)| exchange.answer().get("jobresult").is_some())
+            .flat_map(|(at, exchange)| mentioned(exchange).into_iter().map(move |id| (id, at + 1)))
+            .filter(|(id, line)| {
+                self.first.get(id).is_some_and(|(place, _)| *place == (file, *line))
+            })
+            .collect()
+    }
+
+    /// The ids of an account and its user, if an answer tells them.
+    pub(super) fn account(&self, name: &str) -> Option<(&str, &str)> {
+        self.accounts.get(name).map(|(id, user)| (id.as_str(), user.as_str()))
     }
 
     /// The first description of any object of a kind.
     pub(super) fn any(&self, kind: Kind) -> Option<&Value> {
         let all = self.sightings.values().flatten();
-        let first = all.filter(|seen| seen.kind == kind).min_by_key(|seen| seen.place);
+        let whole = all.filter(|seen| seen.kind == kind && is_whole(kind, &seen.object));
+        let first = whole.min_by_key(|seen| seen.place);
         first.map(|sighting| &sighting.object)
     }
 }
@@ -329,42 +357,46 @@ fn made_in(recording: &Recording, setup: &[&Setup]) -> BTreeMap<String, usize> {
     made
 }
 
-/// Ids that a file's requests change or use in a change, with the line of the first.
-fn changed_in(recording: &Recording) -> BTreeMap<String, usize> {
-    let mut changed = BTreeMap::new();
-    for (at, exchange) in recording.exchanges.iter().enumerate() {
-        let command = exchange.command.as_deref().unwrap_or_default();
-        if READERS.iter().any(|reader| command.starts_with(reader)) {
-            continue;
-        }
-        let mut named = Vec::new();
-        exchange.params.values().for_each(|value| collect_ids(value, &mut named));
-        for id in named {
-            changed.entry(id).or_insert(at + 1);
-        }
+/// Takes some fields from another description of the same object.
+fn overlay(object: &mut Value, other: &Value, keys: &[&str]) {
+    let Some(fields) = object.as_object_mut() else {
+        return;
+    };
+    for key in keys {
+        match other.get(key) {
+            Some(value) => fields.insert((*key).to_owned(), value.clone()),
+            None => fields.remove(*key),
+        };
     }
-    changed
 }
 
-/// Whether a rule came with something that the file makes: with its address, or as the automatic
-/// firewall rule of a load-balancer rule.
+/// Whether a rule came with something that the file makes: with its address, as the automatic
+/// firewall rule of a load-balancer rule, or from a create that was refused for its job id.
 fn made_by_a_neighbour(
     recording: &Recording,
+    setup: &[&Setup],
     made: &BTreeMap<String, usize>,
-    seed: &Seed<'_>,
+    seed: &Seed,
 ) -> bool {
-    let text = |key: &str| seed.object.get(key).map(super::send::plain).unwrap_or_default();
+    let text = |key: &str| seed.object.get(key).map(plain).unwrap_or_default();
+    let creates = |address: &str, port: &str| {
+        rule_creations(recording, setup).find(|params| {
+            params.get("publicipid").map(String::as_str) == Some(address)
+                && params.get("publicport").map(String::as_str) == Some(port)
+        })
+    };
     match seed.kind {
-        Kind::Rule => made.contains_key(&text("publicipid")),
+        Kind::Rule => {
+            let creation = creates(&text("publicipid"), &text("publicport"));
+            made.contains_key(&text("publicipid"))
+                || creation.is_some_and(|params| params.contains_key("customjobid"))
+        }
         Kind::FirewallRule => {
-            let opens = |exchange: &Exchange| {
-                let param = |name: &str| exchange.params.get(name).map(super::send::plain);
-                exchange.command.as_deref() == Some("createLoadBalancerRule")
-                    && param("publicipid").as_deref() == Some(&text("ipaddressid"))
-                    && param("publicport").as_deref() == Some(&text("startport"))
-                    && param("openfirewall").as_deref() != Some("false")
-            };
-            made.contains_key(&text("ipaddressid")) || recording.exchanges.iter().any(opens)
+            let creation = creates(&text("ipaddressid"), &text("startport"));
+            made.contains_key(&text("ipaddressid"))
+                || creation.is_some_and(|params| {
+                    params.get("openfirewall").map(String::as_str) != Some("false")
+                })
         }
         Kind::AclItem
         | Kind::AclList
@@ -375,4 +407,23 @@ fn made_by_a_neighbour(
         | Kind::Vpc
         | Kind::Zone => false,
     }
+}
+
+/// The parameters of every creation of a load-balancer rule, recorded or not.
+fn rule_creations<'a>(
+    recording: &'a Recording,
+    setup: &'a [&Setup],
+) -> impl Iterator<Item = BTreeMap<&'a str, String>> {
+    const CREATE: &str = "createLoadBalancerRule";
+    let recorded = recording.exchanges.iter();
+    let recorded =
+        recorded.filter(|exchange| exchange.command.as_deref() == Some(CREATE)).map(|exchange| {
+            exchange.params.iter().map(|(name, value)| (name.as_str(), plain(value))).collect()
+        });
+    let made_by = setup.iter().filter_map(|setup| setup.object.as_ref()?.get("made_by"));
+    let made_by = made_by.filter(|made_by| made_by["command"] == CREATE).map(|made_by| {
+        let params = made_by["params"].as_object().into_iter().flatten();
+        params.map(|(name, value)| (name.as_str(), plain(value))).collect()
+    });
+    recorded.chain(made_by)
 }

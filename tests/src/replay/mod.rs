@@ -20,8 +20,11 @@
 
 mod act;
 mod compare;
+mod deviations;
 mod library;
 mod names;
+mod operate;
+mod page;
 mod recording;
 mod report;
 mod seed;
@@ -35,11 +38,13 @@ use ccm_simulator::{Response, Simulator};
 use jiff::Timestamp;
 use serde_json::Value;
 
+pub use self::deviations::{Deviations, Entry};
+pub use self::page::markdown;
 pub use self::recording::{Directory, Exchange, Recording, ReplayError};
 pub use self::report::{Deviating, Deviation, Report};
 
 use self::act::{Act, NotReplayable};
-use self::compare::{Difference, differences};
+use self::compare::{Difference, differences, parsed};
 use self::library::Library;
 use self::names::{Names, ids};
 use self::send::{Keys, Outgoing};
@@ -95,9 +100,11 @@ impl Directory {
         let [from, to] = [seed::PUBLIC_RANGE.0, seed::PUBLIC_RANGE.1]
             .map(|address| address.parse::<Ipv4Addr>().expect("an address"));
         let mut names = Names::drawn_from(Some((from, to)));
-        always.iter().for_each(|id| names.fix(id));
+        for id in &always {
+            names.fix(id);
+        }
         for seed in &seeds {
-            names.fix_all(seed.object);
+            names.fix_all(&seed.object);
         }
         Ok(Run { simulator, now: world.started, names, keys: BTreeMap::new() })
     }
@@ -163,6 +170,8 @@ impl<'a> Replayer<'a> {
             self.give_up(line, reason);
             return;
         }
+        self.wait_for_time_of(line);
+        self.choose_address(line);
         let mut best: Option<(Vec<Difference>, Run, Response)> = None;
         let mut moment = self.run.clone();
         loop {
@@ -181,6 +190,38 @@ impl<'a> Replayer<'a> {
         let (found, run, response) = best.expect("at least one moment");
         self.run = run;
         self.judge(line, found, &response);
+    }
+
+    /// A request that names times is sent at the time of the recording, which its job tells.
+    fn wait_for_time_of(&mut self, line: usize) {
+        let exchange = self.exchange(line);
+        if !exchange.params.keys().any(|name| send::is_time(name)) {
+            return;
+        }
+        let job = exchange.answer().get("jobid");
+        let polls = self.recording.exchanges.iter().skip(line).map(Exchange::answer);
+        let poll = polls.into_iter().find(|poll| job.is_some() && poll.get("jobid") == job);
+        let sent = poll.and_then(|poll| poll["created"].as_str()?.parse().ok());
+        self.run.now = self.run.now.max(sent.unwrap_or(self.run.now));
+    }
+
+    /// Lets an associate draw the address that it drew in the recording, if this run knows it: the
+    /// order of the pool is the database's own. An associate that was refused after it drew one
+    /// shows which only in a later list.
+    fn choose_address(&mut self, line: usize) {
+        let exchange = self.exchange(line);
+        if exchange.command.as_deref() != Some("associateIpAddress") {
+            return;
+        }
+        let later = self.recording.exchanges.iter().skip(line);
+        let stuck = later.take(2).find_map(|later| {
+            let row = &later.answer()["publicipaddress"][0];
+            (row["state"] == "Allocating").then(|| &row["id"])
+        });
+        let drawn = exchange.answer().get("id").or(stuck).and_then(Value::as_str);
+        if let Some(ours) = drawn.and_then(|drawn| self.run.names.ours(drawn)) {
+            self.run.simulator.draw_next(ours);
+        }
     }
 
     /// Sends the requests of several lines at once. What succeeded came first, as far as the
@@ -298,9 +339,9 @@ fn compared(names: &mut Names, exchange: &Exchange, response: &Response) -> Vec<
         let given = response.header(name).unwrap_or_default();
         at(name, &recorded.as_str().into(), &given.into());
     }
-    let given = serde_json::from_str(&response.body)
-        .unwrap_or_else(|_| Value::String(response.body.clone()));
-    found.extend(differences(names, &exchange.body, &given));
+    let recorded = exchange.body.as_str().map(parsed);
+    let recorded = recorded.as_ref().unwrap_or(&exchange.body);
+    found.extend(differences(names, recorded, &parsed(&response.body)));
     found
 }
 

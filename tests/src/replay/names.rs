@@ -14,6 +14,7 @@ const BEFORE_NUMBERS: &[&str] = &[
     "\"id\":",
     "\"networkId\":",
     "ID ",
+    "ID=",
     "id=",
     "rule: ",
     "VM ",
@@ -21,6 +22,12 @@ const BEFORE_NUMBERS: &[&str] = &[
     "zone ",
     "Network ",
 ];
+
+/// Words before a number of milliseconds: a time, which differs in any other run.
+const BEFORE_TIMES: &[&str] = &["retry after ["];
+
+/// What the recorder put in the place of secrets.
+const SECRET: &str = "REDACTED";
 
 /// Parts of objects whose ids a world file does not have.
 const UNFIXED: &[&str] = &["secondaryip"];
@@ -74,6 +81,11 @@ impl Names {
         self.recorded.insert(ours.to_owned(), recorded.to_owned());
     }
 
+    /// The id of this run that stands for one of the recording.
+    pub(super) fn ours(&self, recorded: &str) -> Option<&str> {
+        self.ours.get(recorded).map(String::as_str)
+    }
+
     /// Whether an id of the recording stands for something in this run.
     pub(super) fn knows(&self, recorded: &str) -> bool {
         self.ours.contains_key(recorded)
@@ -110,6 +122,9 @@ impl Names {
     /// Whether two texts are the same but for names and times. A text that the recorder cut is
     /// compared as far as it goes.
     pub(super) fn texts_agree(&mut self, recorded: &str, given: &str) -> bool {
+        if recorded == SECRET {
+            return !given.is_empty();
+        }
         let Some(kept) = before_cut(recorded) else {
             return self.pieces_agree(&pieces(recorded), &pieces(given));
         };
@@ -150,12 +165,18 @@ impl Names {
     /// Whether two words are numbers of the same database row, by the words before them.
     fn numbers_agree(&mut self, before: &str, recorded: &str, given: &str) -> bool {
         let is_number = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
-        let Some(kind) = BEFORE_NUMBERS.iter().find(|words| before.ends_with(**words)) else {
-            return false;
-        };
+        let list = before
+            .trim_end_matches(|letter: char| ", ".contains(letter) || letter.is_ascii_digit());
+        let before = if before.ends_with(", ") { list } else { before };
         if !is_number(recorded) || !is_number(given) {
             return false;
         }
+        if BEFORE_TIMES.iter().any(|words| before.ends_with(words)) {
+            return true;
+        }
+        let Some(kind) = BEFORE_NUMBERS.iter().find(|words| before.ends_with(**words)) else {
+            return false;
+        };
         let known = self.numbers.entry(((*kind).to_owned(), recorded.to_owned()));
         known.or_insert_with(|| given.to_owned()) == given
     }
@@ -271,6 +292,8 @@ mod tests {
         let mut names = names();
         assert!(names.texts_agree("Unable to find rule: 4", "Unable to find rule: 9"));
         assert!(!names.texts_agree("Unable to find rule: 4", "Unable to find rule: 8"));
+        assert!(names.texts_agree("for Instances [5, 6]", "for Instances [2, 3]"));
+        assert!(!names.texts_agree("for Instances [5, 6]", "for Instances [2, 4]"));
         assert!(!names.texts_agree("port 80", "port 81"));
         assert!(!names.texts_agree("80", "81"));
     }

@@ -11,6 +11,9 @@ use serde_json::Value;
 
 use super::setup::Setup;
 
+/// Name of the files that were recorded after the others.
+const LAST: &str = "flow-";
+
 /// The file that says what happened between the lines.
 const SETUP: &str = "setup";
 
@@ -51,7 +54,7 @@ pub struct Directory {
     pub(super) facts: WorldFacts,
     /// What the exchanges do not show.
     pub(super) setup: Vec<Setup>,
-    /// In the order of their names, in which they were recorded.
+    /// In the order in which they were recorded.
     pub recordings: Vec<Recording>,
 }
 
@@ -79,7 +82,7 @@ impl Directory {
             .filter(|file| file.extension().is_some_and(|ending| ending == "jsonl"))
             .filter(|file| file.file_stem().is_some_and(|stem| stem != SETUP))
             .collect();
-        files.sort();
+        files.sort_by_key(|file| (file.to_string_lossy().contains(LAST), file.clone()));
         let facts = read(&path.join("world.json"))?;
         Ok(Self {
             facts: serde_json::from_str(&facts).map_err(|error| fail("world.json", &error))?,

@@ -49,14 +49,14 @@ const fn user(name: &'static str, projects: &'static [&'static str]) -> Recorded
     Recorded { caller: name, name, role: "User", domain: None, projects }
 }
 
-/// The accounts of the recordings; `system` owns the addresses of system virtual machines, and
-/// `o-project-role` adds the restricted one to the project.
+/// The accounts of the recordings by age; `system` owns the addresses of system virtual machines,
+/// and `o-project-role` adds the restricted one to the project.
 const ACCOUNTS: &[Recorded] = &[
+    Recorded { role: "Root Admin", domain: Some(ROOT), ..user("system", &[]) },
+    Recorded { role: "Root Admin", domain: Some(ROOT), ..user("admin", &[]) },
     user("ccm-user", &["proj1"]),
     user("other-user", &[]),
-    user("system", &[]),
     Recorded { role: "Domain Admin", ..user("dom-admin", &[]) },
-    Recorded { role: "Root Admin", domain: Some(ROOT), ..user("admin", &[]) },
     Recorded {
         caller: "kubeadmin",
         role: "Project Kubernetes Service Role",
@@ -123,7 +123,7 @@ const VM_FACTS: &[&str] = &[
 pub(super) fn world(
     facts: &WorldFacts,
     library: &Library,
-    seeds: &[Seed<'_>],
+    seeds: &[Seed],
 ) -> Result<World, ReplayError> {
     let text = json!({
         "version": 1,
@@ -136,7 +136,7 @@ pub(super) fn world(
         "jobs": {"default": JOB},
         "domains": [{"name": ROOT, "path": ROOT}],
         "accounts": ACCOUNTS.iter().map(|row| account(facts, library, row)).collect::<Vec<_>>(),
-        "projects": rows(seeds, Kind::Project, |seed| Some(project(seed.object))),
+        "projects": rows(seeds, Kind::Project, |seed| Some(project(&seed.object))),
         "default-acl-lists": {
             "default_allow": facts.id("acl_default_allow"),
             "default_deny": facts.id("acl_default_deny"),
@@ -144,10 +144,10 @@ pub(super) fn world(
         "service-offerings": offerings(seeds),
         "default-acl-items": default_items(seeds),
         "networks": isolated_networks(facts, seeds),
-        "vpcs": rows(seeds, Kind::Vpc, |seed| Some(vpc(seeds, seed.object))),
+        "vpcs": rows(seeds, Kind::Vpc, |seed| Some(vpc(seeds, &seed.object))),
         "virtual-machines": machines(facts, seeds),
-        "addresses": rows(seeds, Kind::Address, |seed| Some(address(seed.object))),
-        "firewall-rules": rows(seeds, Kind::FirewallRule, |seed| firewall_rule(seeds, seed.object)),
+        "addresses": rows(seeds, Kind::Address, |seed| Some(address(&seed.object))),
+        "firewall-rules": rows(seeds, Kind::FirewallRule, |seed| firewall_rule(seeds, &seed.object)),
         "rules": rows(seeds, Kind::Rule, |seed| rule(seeds, seed)),
     });
     serde_json::from_value(text.clone())
@@ -155,12 +155,8 @@ pub(super) fn world(
 }
 
 /// Builds the entries of one kind, the oldest first.
-fn rows(seeds: &[Seed<'_>], kind: Kind, build: impl Fn(&Seed<'_>) -> Option<Value>) -> Vec<Value> {
-    let mut found: Vec<&Seed<'_>> = seeds.iter().filter(|seed| seed.kind == kind).collect();
-    if kind == Kind::Network {
-        // They are listed the newest first.
-        found.reverse();
-    }
+fn rows(seeds: &[Seed], kind: Kind, build: impl Fn(&Seed) -> Option<Value>) -> Vec<Value> {
+    let mut found: Vec<&Seed> = seeds.iter().filter(|seed| seed.kind == kind).collect();
     // Where an answer tells the age it is better than the order in which answers came.
     found.sort_by_key(|seed| seed.object.get("created").map(plain));
     found.into_iter().filter_map(build).collect()
@@ -186,12 +182,13 @@ fn domain(facts: &WorldFacts, library: &Library) -> Value {
 fn account(facts: &WorldFacts, library: &Library, row: &Recorded) -> Value {
     let Recorded { caller, name, role, domain, projects } = row;
     let Keys { api_key, secret_key } = Keys::of(caller);
+    let known = library.account(name);
     clean(json!({
         "name": name,
         "role": role,
         "domain": domain,
-        "id": facts.id(&format!("account_{name}")),
-        "user": library.user_of(name),
+        "id": facts.id(&format!("account_{name}")).or(known.map(|(id, _)| id)),
+        "user": known.map(|(_, user)| user),
         "api-key": api_key,
         "secret-key": secret_key,
         "projects": projects,
@@ -205,10 +202,10 @@ fn project(seen: &Value) -> Value {
     json!({"name": seen["name"], "id": seen["id"], "extra": pick(seen, &facts)})
 }
 
-fn offerings(seeds: &[Seed<'_>]) -> Vec<Value> {
+fn offerings(seeds: &[Seed]) -> Vec<Value> {
     let mut found = BTreeMap::new();
     for seed in seeds.iter().filter(|seed| seed.kind == Kind::VirtualMachine) {
-        let vm = seed.object;
+        let vm = &seed.object;
         found.entry(plain(&vm["serviceofferingname"])).or_insert_with(|| {
             json!({
                 "name": vm["serviceofferingname"],
@@ -223,7 +220,7 @@ fn offerings(seeds: &[Seed<'_>]) -> Vec<Value> {
 }
 
 /// All networks but tiers, and the one of another account that no answer shows.
-fn isolated_networks(facts: &WorldFacts, seeds: &[Seed<'_>]) -> Vec<Value> {
+fn isolated_networks(facts: &WorldFacts, seeds: &[Seed]) -> Vec<Value> {
     let mut isolated = networks(seeds, &Value::Null);
     let foreign = facts.id("net_other");
     if foreign.is_some() && isolated.iter().all(|network| network["id"].as_str() != foreign) {
@@ -235,15 +232,14 @@ fn isolated_networks(facts: &WorldFacts, seeds: &[Seed<'_>]) -> Vec<Value> {
 }
 
 /// The networks of a VPC; null means those of none.
-fn networks(seeds: &[Seed<'_>], vpc: &Value) -> Vec<Value> {
-    let of = |seed: &Seed<'_>| seed.object.get("vpcid").unwrap_or(&Value::Null) == vpc;
+fn networks(seeds: &[Seed], vpc: &Value) -> Vec<Value> {
+    let of = |seed: &Seed| seed.object.get("vpcid").unwrap_or(&Value::Null) == vpc;
     let mut all: Vec<&Value> =
-        seeds.iter().filter(|seed| seed.kind == Kind::Network).map(|seed| seed.object).collect();
-    all.reverse();
+        seeds.iter().filter(|seed| seed.kind == Kind::Network).map(|seed| &seed.object).collect();
     all.sort_by_key(|network| plain(&network["created"]));
     rows(seeds, Kind::Network, |seed| {
         let number = all.iter().position(|network| network["id"] == seed.object["id"]);
-        of(seed).then(|| network(seed.object, FIRST_NETWORK + number.unwrap_or_default()))
+        of(seed).then(|| network(&seed.object, FIRST_NETWORK + number.unwrap_or_default()))
     })
 }
 
@@ -271,9 +267,9 @@ fn network(seen: &Value, number: usize) -> Value {
     }))
 }
 
-fn vpc(seeds: &[Seed<'_>], seen: &Value) -> Value {
+fn vpc(seeds: &[Seed], seen: &Value) -> Value {
     let lists = rows(seeds, Kind::AclList, |seed| {
-        let list = seed.object;
+        let list = &seed.object;
         (list.get("vpcid") == Some(&seen["id"])).then(|| {
             clean(json!({
                 "name": list["name"],
@@ -296,9 +292,9 @@ fn vpc(seeds: &[Seed<'_>], seen: &Value) -> Value {
     }))
 }
 
-fn items(seeds: &[Seed<'_>], list: &Value) -> Vec<Value> {
+fn items(seeds: &[Seed], list: &Value) -> Vec<Value> {
     rows(seeds, Kind::AclItem, |seed| {
-        let item = seed.object;
+        let item = &seed.object;
         (item["aclid"] == *list).then(|| {
             clean(json!({
                 "id": item["id"],
@@ -316,7 +312,7 @@ fn items(seeds: &[Seed<'_>], list: &Value) -> Vec<Value> {
 }
 
 /// The two items of each default list, ingress first.
-fn default_items(seeds: &[Seed<'_>]) -> Value {
+fn default_items(seeds: &[Seed]) -> Value {
     let mut found: BTreeMap<String, BTreeMap<String, Value>> = BTreeMap::new();
     for seed in seeds.iter().filter(|seed| seed.kind == Kind::AclItem) {
         let [list, number] = [&seed.object["aclname"], &seed.object["number"]].map(plain);
@@ -330,8 +326,8 @@ fn default_items(seeds: &[Seed<'_>]) -> Value {
 }
 
 /// All machines, and the one of another account that no answer shows whole.
-fn machines(facts: &WorldFacts, seeds: &[Seed<'_>]) -> Vec<Value> {
-    let mut machines = rows(seeds, Kind::VirtualMachine, |seed| Some(vm(seed.object)));
+fn machines(facts: &WorldFacts, seeds: &[Seed]) -> Vec<Value> {
+    let mut machines = rows(seeds, Kind::VirtualMachine, |seed| Some(vm(&seed.object)));
     let foreign = facts.id("vm_foreign");
     if foreign.is_some() && machines.iter().all(|vm| vm["id"].as_str() != foreign) {
         machines.push(clean(json!({
@@ -401,7 +397,7 @@ fn address(seen: &Value) -> Value {
     }))
 }
 
-fn firewall_rule(all: &[Seed<'_>], seen: &Value) -> Option<Value> {
+fn firewall_rule(all: &[Seed], seen: &Value) -> Option<Value> {
     has_address(all, &seen["ipaddressid"]).then(|| {
         clean(json!({
             "id": seen["id"],
@@ -409,14 +405,15 @@ fn firewall_rule(all: &[Seed<'_>], seen: &Value) -> Option<Value> {
             "protocol": seen["protocol"],
             "start-port": port(&seen["startport"]),
             "end-port": port(&seen["endport"]),
+            "icmp": seen.get("icmptype").map(|kind| [kind, &seen["icmpcode"]]),
             "cidrs": split(&seen["cidrlist"], ','),
             "tags": tags(seen),
         }))
     })
 }
 
-fn rule(all: &[Seed<'_>], rule: &Seed<'_>) -> Option<Value> {
-    let seen = rule.object;
+fn rule(all: &[Seed], rule: &Seed) -> Option<Value> {
+    let seen = &rule.object;
     let members: &[String] = if seen["state"] == "Active" { &rule.members } else { &[] };
     has_address(all, &seen["publicipid"]).then(|| {
         clean(json!({
@@ -436,7 +433,7 @@ fn rule(all: &[Seed<'_>], rule: &Seed<'_>) -> Option<Value> {
     })
 }
 
-fn has_address(seeds: &[Seed<'_>], id: &Value) -> bool {
+fn has_address(seeds: &[Seed], id: &Value) -> bool {
     seeds.iter().any(|seed| {
         seed.kind == Kind::Address && seed.object["id"] == *id && seed.object["state"] != "Free"
     })

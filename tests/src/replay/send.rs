@@ -39,6 +39,14 @@ impl Keys {
     }
 }
 
+/// Parameters that are times.
+const TIMES: &[&str] = &["startdate", "enddate"];
+
+/// Whether a parameter is a time.
+pub(super) fn is_time(param: &str) -> bool {
+    TIMES.contains(&param)
+}
+
 /// A request as it goes out.
 #[derive(Debug, Clone)]
 pub(super) struct Outgoing {
@@ -93,7 +101,9 @@ impl Outgoing {
 
     /// The answer of a simulator.
     pub(super) fn send(&self, simulator: &mut Simulator, now: Timestamp) -> Response {
-        http::exchange(simulator, &self.method, &self.target, self.form.as_bytes(), now)
+        let form = self.form.as_bytes();
+        http::exchange(simulator, &self.method, &self.target, form, now)
+            .expect("a server that runs")
     }
 }
 

@@ -632,7 +632,7 @@ async fn a_kubernetes_write_is_a_bug_here() {
         service: ServiceKey::new("default", "web"),
         finalizer: None,
         verdict: Edit::Keep,
-        intent: Edit::Keep,
+        intents: Edit::Keep,
         record: Edit::Keep,
         ingress: None,
     });

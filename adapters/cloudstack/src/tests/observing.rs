@@ -226,6 +226,7 @@ async fn jobs_of_intents_are_asked_for() {
 #[tokio::test(start_paused = true)]
 async fn members_are_read_by_rule_and_vanished_rules_are_left_out() {
     let (client, server) = client(|request| match of(request, "id") {
+        _ if of(request, "command") == "listLoadBalancerRules" => ok(&json!({})),
         "r1" => {
             ok(&json!({"count": 2, "loadbalancerruleinstance": [{"id": "VM-2"}, {"id": "vm-1"}]}))
         }
@@ -249,8 +250,21 @@ async fn members_are_read_by_rule_and_vanished_rules_are_left_out() {
         .collect();
     let own = |rule: &str, vms: &str| (rule.to_owned(), vms.to_owned());
     assert_eq!(seen, [own("r1", "vm-1,vm-2"), own("r2", ""), own("r5", "vm-1")]);
-    assert_eq!(server.asked().len(), 5);
+    assert_eq!(server.count("listLoadBalancerRuleInstances"), 5);
     assert!(client.members(&BTreeSet::new()).await.unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_that_can_not_be_read_of_a_rule_that_is_there_are_an_error() {
+    let (client, _) = client(|request| match of(request, "command") {
+        "listLoadBalancerRules" => {
+            ok(&json!({"count": 1, "loadbalancerrule": [{"id": "r1", "state": "Active"}]}))
+        }
+        _ => refused(530, "Internal error executing command"),
+    });
+    let rule = LoadBalancerRuleId::parse("r1").unwrap();
+    let error = client.members(&BTreeSet::from([rule])).await.unwrap_err();
+    assert_eq!((error.code, error.fault), (Some(530), Fault::Cloud));
 }
 
 #[tokio::test(start_paused = true)]

@@ -56,6 +56,7 @@ pub(crate) fn accept_create(cloud: &mut Cloud, call: &Call) -> Result<Accepted, 
         reason: params.filled("reason").map(str::to_owned),
         icmp,
         state: RuleState::Add,
+        damaged: false,
     });
     Ok(Accepted { id: Some(id), number: key.number(), instance: Some(instance()) })
 }
@@ -291,7 +292,11 @@ pub(crate) fn start_update(
     let partial = params.flag("partialupgrade") != Some(false);
     let cidrs = params.list("cidrlist").filter(|cidrs| !cidrs.is_empty());
     if !partial {
-        check_whole_update(params, cidrs.as_deref())?;
+        let checked = check_whole_update(params, cidrs.as_deref());
+        if checked.is_err() && params.filled("traffictype").is_none() {
+            damage(cloud, key);
+        }
+        checked?;
     }
     let base = if partial { old } else { reset(old) };
     let given_number = params.number("number");
@@ -320,6 +325,7 @@ pub(crate) fn start_update(
         first,
         last,
         state: RuleState::Add,
+        damaged: base.damaged && params.filled("traffictype").is_none(),
         ..base
     };
     let result = Object::new().with("networkacl", json(cloud, &item)).into();
@@ -327,6 +333,12 @@ pub(crate) fn start_update(
         *row = item;
     }
     Ok(Work::AclUpdated { item: key, result })
+}
+
+fn damage(cloud: &mut Cloud, item: Key<AclItem>) {
+    if let Some(row) = cloud.acl_items.get_mut(item) {
+        row.damaged = true;
+    }
 }
 
 /// Where a whole update lacks something CloudStack trips over a null pointer, and users see its

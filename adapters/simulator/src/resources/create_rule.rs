@@ -37,7 +37,9 @@ pub(crate) fn accept(cloud: &mut Cloud, call: &Call) -> Result<Accepted, ApiErro
             "Can't define IP owner. Either specify Account/domainId or publicIpId",
         ));
     };
+    cloud.wait_for_lock(address);
     let owner = owner(cloud, call, address)?;
+    check_state(cloud, address)?;
     let (network, bound) = network(cloud, call, address).map_err(ApiError::wrapped)?;
     let drafted = draft(cloud, call, address, network, owner);
     match drafted {
@@ -52,13 +54,24 @@ pub(crate) fn accept(cloud: &mut Cloud, call: &Call) -> Result<Accepted, ApiErro
 }
 
 fn owner(cloud: &Cloud, call: &Call, address: Key<PublicIp>) -> Result<Owner, ApiError> {
-    let row = cloud.addresses.get(address).filter(|row| !row.releasing);
+    let row = cloud.addresses.get(address);
     match row.and_then(|row| row.owner) {
         Some(owner) if cloud.may_use(call.caller, owner) => Ok(owner),
         Some(_) => Err(ApiError::permission()),
         None => Err(ApiError::parameter(
             "Unable to create load balancer rule, invalid IP address id specified",
         )),
+    }
+}
+
+/// An address on its way in or out takes no rules.
+fn check_state(cloud: &Cloud, address: Key<PublicIp>) -> Result<(), ApiError> {
+    match cloud.addresses.get(address).map(|row| row.state) {
+        Some(AddressState::Allocated) => Ok(()),
+        _ => Err(ApiError::invalid(format!(
+            "Unable to create load balancer rule, invalid IP address ID {}",
+            address.number()
+        ))),
     }
 }
 
@@ -189,13 +202,6 @@ fn draft(
     let algorithm = params.text("algorithm").unwrap_or_default();
     if !["roundrobin", "leastconn", "source"].contains(&algorithm.to_lowercase().as_str()) {
         return Err(ApiError::parameter(format!("Invalid algorithm: {algorithm}")));
-    }
-    let state = cloud.addresses.get(address).map(|row| row.state);
-    if state != Some(AddressState::Allocated) {
-        return Err(ApiError::parameter(format!(
-            "Unable to create load balancer rule, invalid IP address ID {}",
-            address.number()
-        )));
     }
     if !cloud.networks.get(network).is_some_and(Network::balances) {
         return Err(ApiError::parameter("LB service is not supported in specified network id"));
@@ -366,11 +372,30 @@ fn open_firewall(cloud: &mut Cloud, draft: &Draft) -> Option<Key<FirewallRule>> 
 /// The job: the result shows the rule as it was made, even if it is gone when the job ends.
 #[expect(clippy::unnecessary_wraps, reason = "the signature of all commands")]
 pub(crate) fn start(cloud: &mut Cloud, _: &Call, accepted: &Accepted) -> Result<Work, JobFailure> {
-    let row = cloud.rules.get(Key::of(accepted.number));
+    let rule = Key::of(accepted.number);
+    let row = cloud.rules.get(rule);
     let shown = row.map(|row| json(cloud, row)).unwrap_or_default();
     let result: Value = Object::new().with("loadbalancer", shown).into();
     let firewall = row.and_then(|row| row.firewall);
-    Ok(Work::RuleCreated { firewall, result })
+    Ok(Work::RuleCreated { rule, firewall, result })
+}
+
+/// The end of a creation. If the router refuses the automatic firewall rule, CloudStack tries to
+/// take the rule back and fails: both are left dying.
+pub(crate) fn finish(
+    cloud: &mut Cloud,
+    rule: Key<LoadBalancerRule>,
+    firewall: Option<Key<FirewallRule>>,
+) -> Result<(), JobFailure> {
+    if firewall.is_none_or(|firewall| firewall_rule::program(cloud, firewall)) {
+        return Ok(());
+    }
+    let Some(row) = cloud.rules.get_mut(rule) else {
+        return Ok(());
+    };
+    let text = format!("Unable to remove load balancer rule {}", row.text(rule));
+    row.state = RuleState::Deleting;
+    Err(JobFailure::internal(text))
 }
 
 #[cfg(test)]

@@ -5,10 +5,12 @@ use serde_json::Value;
 use crate::cloud::{Cloud, Owner, RuleState, rule_text};
 use crate::commands::{Call, Entity, Kind, Param, may, must, since};
 use crate::error::{ApiError, JobFailure};
-use crate::jobs::{Accepted, Instance, Work};
+use crate::faults::RouterPart;
+use crate::jobs::{Accepted, Instance, Work, success};
 use crate::lists::{Scope, TagFilter, answer, equal};
 use crate::object::Object;
 use crate::params::Params;
+use crate::resources::load_balancer_rule::has_router;
 use crate::resources::network::Network;
 use crate::resources::public_ip::{AddressState, PublicIp};
 use crate::resources::tag::{self, ResourceType, inline_tags};
@@ -150,6 +152,7 @@ fn json(cloud: &Cloud, row: &FirewallRule) -> Object {
 pub(crate) fn accept_create(cloud: &mut Cloud, call: &Call) -> Result<Accepted, ApiError> {
     let params = &call.params;
     let address = params.key::<PublicIp>("ipaddressid").unwrap_or_else(|| Key::of(0));
+    cloud.wait_for_lock(address);
     let row = cloud.addresses.get(address).ok_or_else(ApiError::permission)?;
     let Some(owner) = row.owner.filter(|owner| cloud.may_use(call.caller, *owner)) else {
         return Err(ApiError::permission());
@@ -170,8 +173,7 @@ pub(crate) fn accept_create(cloud: &mut Cloud, call: &Call) -> Result<Accepted, 
         last,
         icmp,
         cidrs,
-        system: params.agrees("type", |kind| equal(kind, "system"))
-            && params.text("type").is_some(),
+        system: params.text("type").is_some_and(|kind| equal(kind, "system")),
         state: RuleState::Add,
         programmed: false,
     };
@@ -343,14 +345,49 @@ pub(crate) fn start_create(
     Ok(Work::FirewallCreated(Key::of(accepted.number)))
 }
 
-/// The push of a new rule. One that is being deleted meanwhile stays so.
-pub(crate) fn finish_create(cloud: &mut Cloud, rule: Key<FirewallRule>) {
-    if let Some(row) = cloud.firewall_rules.get_mut(rule)
-        && row.state == RuleState::Add
-    {
+/// The end of a creation. If the router refuses, the rule is left dying.
+pub(crate) fn finish_create(
+    cloud: &mut Cloud,
+    rule: Key<FirewallRule>,
+) -> Result<Value, JobFailure> {
+    if program(cloud, rule) {
+        result(cloud, rule)
+    } else {
+        Err(JobFailure::internal("Failed to create firewall rule"))
+    }
+}
+
+/// Pushes a new rule; one that is being deleted meanwhile stays so. If the router refuses, it is
+/// left dying.
+pub(crate) fn program(cloud: &mut Cloud, rule: Key<FirewallRule>) -> bool {
+    let accepted = is_accepted(cloud, rule);
+    let Some(row) = cloud.firewall_rules.get_mut(rule) else {
+        return true;
+    };
+    let address = row.address;
+    if !accepted {
+        row.state = RuleState::Deleting;
+    } else if row.state == RuleState::Add {
         row.state = RuleState::Active;
         row.programmed = true;
     }
+    if accepted {
+        forget_dying(cloud, address, Some(rule));
+    }
+    accepted
+}
+
+/// What a push of a rule consists of; nothing where no router serves its network.
+pub(crate) fn pushes(cloud: &Cloud, rule: Key<FirewallRule>) -> Vec<RouterPart> {
+    let served = cloud
+        .firewall_rules
+        .get(rule)
+        .is_some_and(|row| row.network.is_none_or(|network| has_router(cloud, network)));
+    if served { vec![RouterPart::Firewall] } else { Vec::new() }
+}
+
+fn is_accepted(cloud: &Cloud, rule: Key<FirewallRule>) -> bool {
+    pushes(cloud, rule).into_iter().all(|part| cloud.router.accepts(part))
 }
 
 /// The result of a creation.
@@ -421,8 +458,49 @@ pub(crate) fn check_system_rules(
     rules.try_for_each(|rule| check_system(cloud, call, Some(rule)))
 }
 
-/// The end of a deletion. The rule's tags go with it.
-pub(crate) fn finish_delete(cloud: &mut Cloud, key: Key<FirewallRule>) {
+/// The end of a deletion. If the router refuses, the rule stays dying.
+pub(crate) fn finish_delete(
+    cloud: &mut Cloud,
+    key: Key<FirewallRule>,
+) -> Result<Value, JobFailure> {
+    if revoke(cloud, key) {
+        Ok(success())
+    } else {
+        Err(JobFailure::internal("Failed to delete firewall rule"))
+    }
+}
+
+/// Pushes that a rule is gone, and with it all others of its address that were left dying.
+pub(crate) fn revoke(cloud: &mut Cloud, key: Key<FirewallRule>) -> bool {
+    let Some(row) = cloud.firewall_rules.get(key) else {
+        return true;
+    };
+    let address = row.address;
+    let accepted = is_accepted(cloud, key);
+    if accepted {
+        forget(cloud, key);
+        forget_dying(cloud, address, None);
+    }
+    accepted
+}
+
+/// Takes out the dying rules of an address, as every push for it does, but for one.
+fn forget_dying(cloud: &mut Cloud, address: Key<PublicIp>, but: Option<Key<FirewallRule>>) {
+    let dying: Vec<_> = cloud
+        .firewall_rules
+        .iter()
+        .filter(|(key, rule)| {
+            rule.address == address && rule.state == RuleState::Deleting && Some(*key) != but
+        })
+        .map(|(key, _)| key)
+        .collect();
+    for key in dying {
+        forget(cloud, key);
+    }
+}
+
+/// The row goes, and its tags with it.
+fn forget(cloud: &mut Cloud, key: Key<FirewallRule>) {
     let gone = if cloud.version.has(Feature::RulesBuried) {
         cloud.firewall_rules.bury(key)
     } else {
@@ -433,16 +511,16 @@ pub(crate) fn finish_delete(cloud: &mut Cloud, key: Key<FirewallRule>) {
     }
 }
 
-/// Takes out all rules of an address.
-pub(crate) fn forget_all(cloud: &mut Cloud, address: Key<PublicIp>) {
-    let gone: Vec<_> = cloud
+/// Pushes that all rules of an address are gone. What the router refuses is left dying.
+pub(crate) fn revoke_all(cloud: &mut Cloud, address: Key<PublicIp>) {
+    let all: Vec<_> = cloud
         .firewall_rules
         .iter()
         .filter(|(_, rule)| rule.address == address)
         .map(|(key, _)| key)
         .collect();
-    for key in gone {
-        finish_delete(cloud, key);
+    for key in all {
+        revoke(cloud, key);
     }
 }
 

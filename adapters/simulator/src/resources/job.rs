@@ -105,11 +105,9 @@ fn json(cloud: &Cloud, job: &Job) -> Object {
         .maybe("jobinstanceid", instance.and_then(|instance| instance.id.as_deref()))
         .with("created", date(job.created));
     let shown = match &job.state {
-        JobState::Running(_) => object
-            .with("jobstatus", 0)
-            .with("jobresultcode", 0)
-            .with("managementserverid", cloud.server_id.as_str())
-            .with("managementservername", "ms1"),
+        JobState::Running(_) => {
+            object.with("jobstatus", 0).with("jobresultcode", 0).merge(server(cloud))
+        }
         JobState::Succeeded { at, result } => object
             .with("jobstatus", 1)
             .with("jobresultcode", 0)
@@ -122,6 +120,18 @@ fn json(cloud: &Cloud, job: &Job) -> Object {
             .with("jobresulttype", "object")
             .with("jobresult", json!({"errorcode": failure.code, "errortext": failure.text}))
             .with("completed", date(*at)),
+        JobState::Died { at } => object
+            .with("jobstatus", 2)
+            .with("jobresultcode", 530)
+            .merge(server(cloud))
+            .with("completed", date(*at)),
     };
     shown.of_release("asyncjobs", &cloud.version)
+}
+
+/// The management server that runs a job, or died with it.
+fn server(cloud: &Cloud) -> Object {
+    Object::new()
+        .with("managementserverid", cloud.server_id.as_str())
+        .with("managementservername", "ms1")
 }

@@ -9,7 +9,8 @@ use serde_json::Value;
 use crate::cloud::{Cloud, Owner, RuleState};
 use crate::commands::{Call, Entity, Kind, Param, may, must};
 use crate::error::{ApiError, JobFailure};
-use crate::jobs::{Accepted, Work};
+use crate::faults::RouterPart;
+use crate::jobs::{Accepted, Work, success};
 use crate::lists::{Scope, TagFilter, answer, contains, equal, keyword_matches};
 use crate::object::Object;
 use crate::resources::firewall_rule;
@@ -50,6 +51,37 @@ pub(crate) struct LoadBalancerRule {
     pub(crate) programmed: Option<Programmed>,
 }
 
+/// An update under way.
+#[derive(Debug, Clone)]
+pub(crate) struct Updated {
+    pub(crate) rule: Key<LoadBalancerRule>,
+    /// What a refused push brings back. Protocol and description are not among it (observed).
+    name: String,
+    algorithm: String,
+    cidrs: Option<String>,
+    state: RuleState,
+    /// What the job says after a push.
+    outcome: Result<Value, JobFailure>,
+}
+
+/// A deletion under way.
+#[derive(Debug, Clone)]
+pub(crate) struct Deleted {
+    pub(crate) rule: Key<LoadBalancerRule>,
+    /// The state that a refused push brings back.
+    state: RuleState,
+}
+
+/// Why a push did not take effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PushError {
+    /// The router refused.
+    Refused,
+    /// One VM is mapped twice with one address, which the database never gets over: a removal and
+    /// an assign of it overlapped (observed).
+    Doubled,
+}
+
 /// Width of the column that holds the CIDR list: longer lists are cut silently, in the middle of a
 /// CIDR.
 const CIDR_COLUMN: usize = 255;
@@ -73,6 +105,14 @@ impl LoadBalancerRule {
             if self.state == RuleState::Deleting { "Revoke" } else { self.state.text() },
             self.id
         )
+    }
+
+    /// Whether two mappings are of one VM and one address.
+    fn is_doubled(&self) -> bool {
+        self.members.iter().enumerate().any(|(at, one)| {
+            let earlier = self.members.iter().take(at);
+            earlier.into_iter().any(|other| (other.vm, &other.address) == (one.vm, &one.address))
+        })
     }
 }
 
@@ -236,6 +276,7 @@ pub(crate) fn start_update(
     let Some(row) = cloud.rules.get_mut(key) else {
         return Err(JobFailure::invalid("Unable to find load balancer rule"));
     };
+    let before = (row.name.clone(), row.algorithm.clone(), row.cidrs.clone(), row.state);
     row.name = name.unwrap_or_else(|| row.name.clone());
     row.description = description.or(row.description.take());
     row.algorithm = algorithm.unwrap_or_else(|| row.algorithm.clone());
@@ -259,7 +300,23 @@ pub(crate) fn start_update(
     } else {
         Ok(result)
     };
-    Ok(Work::RulePushed { rule: key, outcome })
+    let (name, algorithm, cidrs, state) = before;
+    Ok(Work::RuleUpdated(Box::new(Updated { rule: key, name, algorithm, cidrs, state, outcome })))
+}
+
+/// The end of an update. After a refused push most of the old values are back.
+pub(crate) fn finish_update(cloud: &mut Cloud, updated: Updated) -> Result<Value, JobFailure> {
+    let Updated { rule: key, name, algorithm, cidrs, state, outcome } = updated;
+    match push(cloud, key) {
+        Ok(()) => return outcome,
+        Err(PushError::Doubled) => return Err(doubled()),
+        Err(PushError::Refused) => {}
+    }
+    let Some(row) = cloud.rules.get_mut(key) else {
+        return outcome;
+    };
+    (row.name, row.algorithm, row.cidrs, row.state) = (name, algorithm, cidrs, state);
+    Err(JobFailure::internal(format!("Failed to update load balancer rule: {}", row.text(key))))
 }
 
 /// The protocols that a release knows.
@@ -323,12 +380,41 @@ pub(crate) fn has_router(cloud: &Cloud, network: Key<Network>) -> bool {
     cloud.networks.get(network).is_some_and(|network| network.implemented)
 }
 
-/// Tells the router what the row says now, drops mappings that were revoked, and settles the state.
-/// Without a router everything succeeds and nothing is programmed.
-pub(crate) fn push(cloud: &mut Cloud, key: Key<LoadBalancerRule>) {
-    let Some(mut row) = cloud.rules.get(key).cloned() else {
-        return;
+/// What a push of a rule consists of: the first one on an address brings that too. Nothing without
+/// a router.
+pub(crate) fn pushes(cloud: &Cloud, key: Key<LoadBalancerRule>) -> Vec<RouterPart> {
+    let Some(row) = cloud.rules.get(key).filter(|row| has_router(cloud, row.network)) else {
+        return Vec::new();
     };
+    let source_nat = cloud.addresses.get(row.address).is_some_and(|address| address.source_nat);
+    let known = source_nat
+        || cloud
+            .rules
+            .iter()
+            .any(|(_, other)| other.address == row.address && other.programmed.is_some());
+    if known {
+        vec![RouterPart::LoadBalancer]
+    } else {
+        vec![RouterPart::Address, RouterPart::LoadBalancer]
+    }
+}
+
+/// Tells the router what the row says now, drops mappings that were revoked, and settles the state.
+/// Without a router everything succeeds and nothing is programmed. A rule that is gone needs no
+/// push.
+///
+/// # Errors
+/// If nothing was applied; the row is as it was.
+pub(crate) fn push(cloud: &mut Cloud, key: Key<LoadBalancerRule>) -> Result<(), PushError> {
+    let Some(mut row) = cloud.rules.get(key).cloned() else {
+        return Ok(());
+    };
+    if row.is_doubled() {
+        return Err(PushError::Doubled);
+    }
+    if !pushes(cloud, key).into_iter().all(|part| cloud.router.accepts(part)) {
+        return Err(PushError::Refused);
+    }
     let (revoked, kept) = row.members.into_iter().partition(|mapping| mapping.revoked);
     let revoked: Vec<Mapping> = revoked;
     row.members = kept;
@@ -342,6 +428,24 @@ pub(crate) fn push(cloud: &mut Cloud, key: Key<LoadBalancerRule>) {
     if let Some(stored) = cloud.rules.get_mut(key) {
         *stored = row;
     }
+    Ok(())
+}
+
+/// A push whose refusal undoes nothing.
+pub(crate) fn finish_push(
+    cloud: &mut Cloud,
+    rule: Key<LoadBalancerRule>,
+    refusal: &str,
+) -> Result<(), JobFailure> {
+    push(cloud, rule).map_err(|error| match error {
+        PushError::Refused => JobFailure::internal(refusal),
+        PushError::Doubled => doubled(),
+    })
+}
+
+/// What every job about a rule with a VM mapped twice says, until the database is repaired.
+pub(crate) fn doubled() -> JobFailure {
+    JobFailure::internal("Entity already exists ")
 }
 
 /// deleteLoadBalancerRule: the rule and its automatic firewall rule are dying until the push is
@@ -351,7 +455,8 @@ pub(crate) fn start_delete(
     call: &Call,
     _: &Accepted,
 ) -> Result<Work, JobFailure> {
-    let (key, _) = changeable(cloud, call)?;
+    let (key, row) = changeable(cloud, call)?;
+    let state = row.state;
     if let Some(row) = cloud.rules.get_mut(key) {
         row.state = RuleState::Deleting;
         if let Some(firewall) = row.firewall
@@ -360,20 +465,51 @@ pub(crate) fn start_delete(
             firewall.state = RuleState::Deleting;
         }
     }
-    Ok(Work::RuleDeleted(key))
+    Ok(Work::RuleDeleted(Deleted { rule: key, state }))
 }
 
-/// The end of a deletion.
-pub(crate) fn finish_delete(cloud: &mut Cloud, key: Key<LoadBalancerRule>) {
+/// What a deletion pushes: the automatic firewall rule, then the rule itself.
+pub(crate) fn delete_pushes(cloud: &Cloud, key: Key<LoadBalancerRule>) -> Vec<RouterPart> {
+    let firewall = cloud.rules.get(key).and_then(|row| row.firewall);
+    let mut parts = firewall.map(|rule| firewall_rule::pushes(cloud, rule)).unwrap_or_default();
+    parts.extend(pushes(cloud, key));
+    parts
+}
+
+/// The end of a deletion. If the router refuses, the rule is as before, but its automatic firewall
+/// rule is gone, or dying if it was that which could not be pushed.
+pub(crate) fn finish_delete(cloud: &mut Cloud, deleted: &Deleted) -> Result<Value, JobFailure> {
+    let Deleted { rule: key, state } = *deleted;
     let Some(row) = cloud.rules.get(key) else {
-        return;
+        return Ok(success());
     };
     let (address, firewall) = (row.address, row.firewall);
-    if let Some(firewall) = firewall {
-        firewall_rule::finish_delete(cloud, firewall);
+    let firewall_gone = firewall.is_none_or(|rule| firewall_rule::revoke(cloud, rule));
+    if firewall_gone {
+        match push(cloud, key) {
+            Ok(()) => {
+                forget(cloud, key);
+                public_ip::unbind_if_idle(cloud, address);
+                return Ok(success());
+            }
+            Err(PushError::Doubled) => return Err(doubled()),
+            Err(PushError::Refused) => {}
+        }
     }
-    forget(cloud, key);
-    public_ip::unbind_if_idle(cloud, address);
+    let Some(row) = cloud.rules.get_mut(key) else {
+        return Ok(success());
+    };
+    row.state = state;
+    Err(JobFailure::internal(if firewall_gone {
+        format!("Unable to remove load balancer rule {}", row.text(key))
+    } else {
+        "Failed to delete load balancer".to_owned()
+    }))
+}
+
+/// Whether a rule of an address has a VM mapped twice.
+pub(crate) fn any_doubled(cloud: &Cloud, address: Key<PublicIp>) -> bool {
+    cloud.rules.iter().any(|(_, rule)| rule.address == address && rule.is_doubled())
 }
 
 /// Takes out all rules of an address.

@@ -4,20 +4,42 @@
 //! of them at its end. A removal marks them when it starts, and they stay listed until its end.
 //! Either happens as a whole or not at all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
 use crate::cloud::{Cloud, RuleState};
 use crate::commands::{Call, Entity, Kind, Param, may, must};
 use crate::error::{ApiError, JobFailure};
-use crate::jobs::{Accepted, Work};
+use crate::jobs::{Accepted, Work, success};
 use crate::object::Object;
-use crate::resources::load_balancer_rule::{LoadBalancerRule, changeable, push};
+use crate::resources::load_balancer_rule::{
+    LoadBalancerRule, PushError, changeable, doubled, push,
+};
 use crate::resources::network::Network;
 use crate::resources::virtual_machine::{self, Details, VirtualMachine};
 use crate::table::Key;
 use crate::versions::Feature;
+
+/// An assign under way.
+#[derive(Debug, Clone)]
+pub(crate) struct Assigned {
+    pub(crate) rule: Key<LoadBalancerRule>,
+    /// What a refused push takes away again.
+    added: Vec<Mapping>,
+    /// The state that it brings back.
+    state: RuleState,
+}
+
+/// A removal under way.
+#[derive(Debug, Clone)]
+pub(crate) struct Removed {
+    pub(crate) rule: Key<LoadBalancerRule>,
+    /// What a refused push keeps.
+    revoked: Vec<Mapping>,
+    /// The state that it brings back.
+    state: RuleState,
+}
 
 /// A VM mapped to a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +78,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         return Ok(Value::Object(body));
     }
     let with_addresses = params.flag("lbvmips") == Some(true);
-    let entries: Vec<Value> = grouped(row)
+    let mut entries: Vec<Value> = grouped(row)
         .into_iter()
         .filter_map(|(vm, addresses)| Some((cloud.vms.get(vm)?, addresses)))
         .filter(|(vm, _)| vm.is_visible())
@@ -75,19 +97,19 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     if !entries.is_empty() {
         let key = if with_addresses { "lbrulevmidip" } else { "loadbalancerruleinstance" };
         body.insert("count".to_owned(), entries.len().into());
+        if let Some(fault) = cloud.page_fault {
+            fault.spoil(&mut entries);
+        }
         body.insert(key.to_owned(), entries.into());
     }
     Ok(Value::Object(body))
 }
 
-/// The members by the age of their first mapping, each once with all its addresses.
-fn grouped(row: &LoadBalancerRule) -> Vec<(Key<VirtualMachine>, Vec<String>)> {
-    let mut groups: Vec<(Key<VirtualMachine>, Vec<String>)> = Vec::new();
+/// The members by their own age, each once with all its addresses.
+fn grouped(row: &LoadBalancerRule) -> BTreeMap<Key<VirtualMachine>, Vec<String>> {
+    let mut groups: BTreeMap<_, Vec<String>> = BTreeMap::new();
     for mapping in &row.members {
-        match groups.iter_mut().find(|(vm, _)| *vm == mapping.vm) {
-            Some((_, addresses)) => addresses.push(mapping.address.clone()),
-            None => groups.push((mapping.vm, vec![mapping.address.clone()])),
-        }
+        groups.entry(mapping.vm).or_default().push(mapping.address.clone());
     }
     groups
 }
@@ -110,13 +132,38 @@ pub(crate) fn start_assign(
                 .collect::<Result<Vec<Mapping>, String>>()
         })
         .map_err(|reason| assign_failure(cloud, &reason))?;
+    let state = row.state;
     if let Some(row) = cloud.rules.get_mut(key) {
-        if row.state == RuleState::Deleting {
-            row.state = RuleState::Add;
-        }
-        row.members.extend(added);
+        row.state = RuleState::Add;
+        row.members.extend(added.iter().cloned());
     }
-    Ok(Work::RulePushed { rule: key, outcome: Ok(crate::jobs::success()) })
+    Ok(Work::MembersAssigned(Assigned { rule: key, added, state }))
+}
+
+/// The end of an assign. A refused push undoes all of it.
+pub(crate) fn finish_assign(cloud: &mut Cloud, assigned: &Assigned) -> Result<Value, JobFailure> {
+    let Assigned { rule, added, state } = assigned;
+    match push(cloud, *rule) {
+        Ok(()) => return Ok(success()),
+        Err(PushError::Doubled) => return Err(doubled()),
+        Err(PushError::Refused) => {}
+    }
+    if let Some(row) = cloud.rules.get_mut(*rule) {
+        row.members.retain(|mapping| !added.contains(mapping));
+        row.state = *state;
+    }
+    let vms = numbers(added);
+    Err(assign_failure(
+        cloud,
+        &format!("Failed to add specified loadbalancerruleid for Instances {vms}"),
+    ))
+}
+
+/// The database numbers of VMs as error texts show them: `[5, 6]`.
+fn numbers(mappings: &[Mapping]) -> String {
+    let numbers: BTreeSet<u64> = mappings.iter().map(|mapping| mapping.vm.number()).collect();
+    let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
+    format!("[{}]", numbers.join(", "))
 }
 
 /// Up to 4.22 the text gives no reason.
@@ -156,7 +203,7 @@ fn wanted(cloud: &Cloud, call: &Call) -> Result<Vec<Wanted>, String> {
         let tier = fields.get("vmnetworkid").and_then(|id| cloud.networks.find(id));
         wanted.push(Wanted { vm, address: fields.get("vmip").cloned(), tier });
     }
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     wanted.retain(|pair| seen.insert(pair.clone()));
     Ok(wanted)
 }
@@ -193,7 +240,11 @@ fn check_vm(
             row.network.number()
         ));
     }
-    let mapped = row.members.iter().any(|mapping| mapping.vm == key && mapping.address == address);
+    // One that is being removed does not count, and is then mapped twice.
+    let mapped = row
+        .members
+        .iter()
+        .any(|mapping| !mapping.revoked && mapping.vm == key && mapping.address == address);
     if mapped {
         return Err(format!(
             "VM {} with {address} is already mapped to load balancer.",
@@ -213,7 +264,9 @@ pub(crate) fn start_remove(
     let refused = || JobFailure::invalid("Failed to remove Instance from load balancer rule");
     let (key, row) = changeable(cloud, call)?;
     let wanted = wanted(cloud, call).map_err(|_| refused())?;
+    let state = row.state;
     let mut members = row.members.clone();
+    let mut revoked = Vec::new();
     let mut all_mapped = true;
     for Wanted { vm, address, .. } in wanted {
         let mut found = false;
@@ -222,6 +275,7 @@ pub(crate) fn start_remove(
                 && address.as_ref().is_none_or(|address| mapping.address == *address)
             {
                 mapping.revoked = true;
+                revoked.push(mapping.clone());
                 found = true;
             }
         }
@@ -235,12 +289,27 @@ pub(crate) fn start_remove(
         return Err(refused());
     }
     row.members = members;
-    Ok(Work::MembersRemoved(key))
+    Ok(Work::MembersRemoved(Removed { rule: key, revoked, state }))
 }
 
-/// The end of a removal.
-pub(crate) fn finish_remove(cloud: &mut Cloud, rule: Key<LoadBalancerRule>) {
-    push(cloud, rule);
+/// The end of a removal. A refused push undoes all of it.
+pub(crate) fn finish_remove(cloud: &mut Cloud, removed: &Removed) -> Result<Value, JobFailure> {
+    let Removed { rule, revoked, state } = removed;
+    match push(cloud, *rule) {
+        Ok(()) => return Ok(success()),
+        Err(PushError::Doubled) => return Err(doubled()),
+        Err(PushError::Refused) => {}
+    }
+    if let Some(row) = cloud.rules.get_mut(*rule) {
+        for mapping in row.members.iter_mut().filter(|mapping| revoked.contains(mapping)) {
+            mapping.revoked = false;
+        }
+        row.state = *state;
+    }
+    let vms = numbers(revoked);
+    Err(JobFailure::internal(format!(
+        "Failed to remove specified load balancer rule ID for Instances {vms}"
+    )))
 }
 
 #[cfg(test)]

@@ -43,6 +43,9 @@ pub(crate) struct AclItem {
     /// Type and code.
     pub(crate) icmp: Option<(i64, i64)>,
     pub(crate) state: RuleState,
+    /// A whole update without direction took it away; lists fail over the item until an update
+    /// gives it one.
+    pub(crate) damaged: bool,
 }
 
 impl Row for AclList {
@@ -183,6 +186,9 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
                 && tags.passes(cloud, ResourceType::NetworkAcl, &row.id)
         })
         .collect();
+    if rows.iter().any(|(_, row)| row.damaged) {
+        return Err(ApiError::internal(9999));
+    }
     answer(cloud, call, "networkacl", rows, |(_, row)| json(cloud, row).into())
 }
 

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::cloud::{Cloud, Owner, RuleState};
 use crate::commands::{Call, Entity, Kind, Param, may, since};
 use crate::error::{ApiError, JobFailure};
+use crate::faults::RouterPart;
 use crate::jobs::{Accepted, Instance, Work, success};
 use crate::lists::{Scope, TagFilter, answer, contains};
 use crate::object::{Object, date};
@@ -51,6 +52,8 @@ pub(crate) enum AddressState {
     Free,
     Allocating,
     Allocated,
+    /// A release failed half way.
+    Releasing,
     /// Owned without serving anything.
     Reserved,
 }
@@ -69,6 +72,7 @@ impl AddressState {
             Self::Free => "Free",
             Self::Allocating => "Allocating",
             Self::Allocated => "Allocated",
+            Self::Releasing => "Releasing",
             Self::Reserved => "Reserved",
         }
     }
@@ -233,7 +237,7 @@ pub(crate) fn accept_associate(cloud: &mut Cloud, call: &Call) -> Result<Accepte
     check_public_ips(cloud, target.owner)?;
     let portable = call.params.flag("isportable") == Some(true);
     let key = pick(cloud, target.owner, call.params.filled("ipaddress"), portable)?;
-    let source_nat = !has_source_nat(cloud, &target);
+    cloud.next_address = None;
     let now = date(cloud.now);
     let Some(row) = cloud.addresses.get_mut(key) else {
         return Err(ApiError::internal(4250));
@@ -241,9 +245,7 @@ pub(crate) fn accept_associate(cloud: &mut Cloud, call: &Call) -> Result<Accepte
     row.state = AddressState::Allocating;
     row.owner = Some(target.owner);
     row.allocated = Some(now);
-    row.network = target.network;
     row.vpc = target.vpc;
-    row.source_nat = source_nat;
     let id = row.id.clone();
     Ok(Accepted {
         id: Some(id.clone()),
@@ -297,8 +299,8 @@ fn target(cloud: &Cloud, call: &Call) -> Result<Target, ApiError> {
     }
 }
 
-/// The address asked for if it is free, else the lowest free one. The error does not tell what was
-/// wrong.
+/// The address asked for if it is free, else the one that a test chose, else the lowest free one;
+/// CloudStack draws in an order of its database's own. The error does not tell what was wrong.
 fn pick(
     cloud: &Cloud,
     owner: Owner,
@@ -311,7 +313,7 @@ fn pick(
         .filter(|(_, row)| row.state == AddressState::Free && row.portable == portable)
         .filter(|(_, row)| asked.is_none_or(|asked| row.address.to_string() == asked))
         .filter(|(_, row)| !row.quarantine.is_some_and(|kept| kept.keeps_from(owner, cloud.now)))
-        .min_by_key(|(_, row)| row.address)
+        .min_by_key(|(key, row)| (Some(*key) != cloud.next_address, row.address))
         .map(|(key, _)| key)
         .ok_or_else(|| ApiError::new(533, 9999, "Insufficient address capacity"))
 }
@@ -335,17 +337,23 @@ fn has_source_nat(cloud: &Cloud, target: &Target) -> bool {
         })
 }
 
-/// associateIpAddress, in the job. An address for a tier alone is given back at once.
+/// associateIpAddress, in the job: the address is given to its network. One for a tier alone is
+/// given back at once.
 pub(crate) fn start_associate(
     cloud: &mut Cloud,
-    _: &Call,
+    call: &Call,
     accepted: &Accepted,
 ) -> Result<Work, JobFailure> {
     let key = Key::of(accepted.number);
-    let row = cloud.addresses.get(key);
-    let network = row.and_then(|row| row.network).and_then(|network| cloud.networks.get(network));
+    let target = target(cloud, call)?;
+    let source_nat = !has_source_nat(cloud, &target);
+    if let Some(row) = cloud.addresses.get_mut(key) {
+        row.network = target.network;
+        row.source_nat = source_nat;
+    }
+    let network = target.network.and_then(|network| cloud.networks.get(network));
     if network.is_some_and(|network| network.tier.is_some()) {
-        finish_disassociate(cloud, key);
+        free(cloud, key);
         return Err(JobFailure::invalid(
             "Can't assign ip to the network directly when network belongs to VPC.Specify vpcId to associate ip address to VPC",
         ));
@@ -388,6 +396,9 @@ pub(crate) fn accept_disassociate(cloud: &mut Cloud, call: &Call) -> Result<Acce
             return Err(ApiError::invalid("Please specify either IP address or IP address ID"));
         }
     };
+    if let Some(key) = key {
+        cloud.wait_for_lock(key);
+    }
     let row = key.and_then(|key| Some((key, cloud.addresses.get(key)?)));
     match row {
         Some((key, row)) if row.state != AddressState::Free => Ok(Accepted {
@@ -432,10 +443,56 @@ pub(crate) fn start_disassociate(
     Ok(Work::AddressReleased(key))
 }
 
+/// What a release pushes: that the rules are gone, then the address. Nothing without a router.
+pub(crate) fn release_pushes(cloud: &Cloud, address: Key<PublicIp>) -> Vec<RouterPart> {
+    let Some(network) = cloud.addresses.get(address).and_then(|row| row.network) else {
+        return Vec::new();
+    };
+    if !load_balancer_rule::has_router(cloud, network) {
+        return Vec::new();
+    }
+    let firewall = cloud.firewall_rules.iter().any(|(_, rule)| rule.address == address);
+    let rules = cloud.rules.iter().any(|(_, rule)| rule.address == address);
+    [
+        (firewall, RouterPart::Firewall),
+        (rules, RouterPart::LoadBalancer),
+        (true, RouterPart::Address),
+    ]
+    .into_iter()
+    .filter_map(|(needed, part)| needed.then_some(part))
+    .collect()
+}
+
 /// The end of a release: rules and tags are gone, and the address is free under the same UUID.
-pub(crate) fn finish_disassociate(cloud: &mut Cloud, address: Key<PublicIp>) {
+///
+/// If the router refuses, the address is left in Releasing and its load-balancer rules in Deleting.
+/// Firewall rules that it refuses are left in Deleting and stop nothing: they stay on the free
+/// address, and the next owner gets them.
+pub(crate) fn finish_disassociate(
+    cloud: &mut Cloud,
+    address: Key<PublicIp>,
+) -> Result<Value, JobFailure> {
+    let refused = release_pushes(cloud, address)
+        .into_iter()
+        .any(|part| part != RouterPart::Firewall && !cloud.router.accepts(part));
+    firewall_rule::revoke_all(cloud, address);
+    if load_balancer_rule::any_doubled(cloud, address) {
+        return Err(load_balancer_rule::doubled());
+    }
+    if !refused {
+        free(cloud, address);
+        return Ok(success());
+    }
+    if let Some(row) = cloud.addresses.get_mut(address) {
+        row.state = AddressState::Releasing;
+        row.releasing = false;
+    }
+    Err(JobFailure::internal("Failed to disassociate IP address"))
+}
+
+/// Takes everything off an address but dying firewall rules, and makes it free.
+fn free(cloud: &mut Cloud, address: Key<PublicIp>) {
     load_balancer_rule::forget_all(cloud, address);
-    firewall_rule::forget_all(cloud, address);
     let forwards: Vec<_> = cloud
         .port_forwards
         .iter()

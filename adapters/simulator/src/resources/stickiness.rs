@@ -122,7 +122,7 @@ pub(crate) fn start_create(
         cloud.stickiness.bury(old);
     }
     let result = Object::new().with("stickinesspolicies", wrapper(cloud, rule)).into();
-    Ok(Work::RulePushed { rule, outcome: Ok(result) })
+    Ok(Work::RulePushed { rule, result, refusal: "Failed to create stickiness policy" })
 }
 
 /// deleteLBStickinessPolicy.
@@ -143,7 +143,8 @@ pub(crate) fn start_delete(
         return Err(JobFailure::permission());
     }
     cloud.stickiness.bury(key);
-    Ok(Work::RulePushed { rule, outcome: Ok(success()) })
+    let refusal = "Failed to delete load balancer policy";
+    Ok(Work::RulePushed { rule, result: success(), refusal })
 }
 
 /// listLBStickinessPolicies: one wrapper for the rule, with its policy or without.

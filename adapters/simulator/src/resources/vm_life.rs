@@ -337,7 +337,7 @@ pub(crate) fn set_state(cloud: &mut Cloud, key: Key<VirtualMachine>, state: VmSt
         }
         VmState::Destroyed => {
             for rule in rules_of(cloud, key) {
-                load_balancer_rule::push(cloud, rule);
+                load_balancer_rule::push(cloud, rule).ok();
             }
         }
         VmState::Starting
@@ -363,7 +363,7 @@ pub(crate) fn implement(cloud: &mut Cloud, key: Key<Network>) {
         .map(|(key, _)| key)
         .collect();
     for rule in rules {
-        load_balancer_rule::push(cloud, rule);
+        load_balancer_rule::push(cloud, rule).ok();
     }
 }
 
@@ -376,7 +376,7 @@ pub(crate) fn expunge(cloud: &mut Cloud, key: Key<VirtualMachine>) {
                 mapping.revoked = true;
             }
         }
-        load_balancer_rule::push(cloud, rule);
+        load_balancer_rule::push(cloud, rule).ok();
     }
     cloud.vms.bury(key);
 }

@@ -20,7 +20,8 @@ pub(crate) const LIST_PARAMS: &[Param] = &[
 /// listZones. Users do not see a disabled one. A keyword counts only when neither id nor name is given.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let zone = &cloud.zone;
-    let id = call.params.key::<()>("id").is_none_or(|id| id.number() == 1);
+    let id = call.params.key::<()>("id").is_none_or(|id| id.number() == 1)
+        && call.params.keys::<()>("ids").is_none_or(|ids| !ids.is_empty());
     let named = call.params.text("name");
     let by_keyword = call.params.text("id").is_none() && named.is_none();
     let tags = TagFilter::read(&call.params)?;

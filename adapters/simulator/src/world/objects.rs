@@ -401,6 +401,9 @@ pub struct FirewallRule {
     /// The last port; by default the first.
     #[serde(default)]
     pub end_port: Option<u16>,
+    /// Of ICMP: type and code; by default all.
+    #[serde(default = "defaults::all_icmp")]
+    pub icmp: (i64, i64),
     /// Sources; by default all of IPv4.
     #[serde(default = "defaults::everywhere")]
     pub cidrs: Vec<String>,
@@ -440,6 +443,10 @@ mod defaults {
 
     pub(super) fn protocol() -> String {
         "tcp".to_owned()
+    }
+
+    pub(super) fn all_icmp() -> (i64, i64) {
+        (-1, -1)
     }
 
     pub(super) fn everywhere() -> Vec<String> {

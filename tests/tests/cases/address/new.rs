@@ -223,6 +223,9 @@ fn c109_an_associate_that_nobody_answered() {
                 if !deleted {
                     assert_eq!(accepted(&lab, "associateIpAddress"), 1);
                     assert_eq!(lab.reach(CLIENT, A, 80), all_nodes());
+                    // What the server knows nothing of is asked about until it would have forgotten.
+                    lab.runtime.pass(12 * 3600);
+                    lab.recover(&web);
                     assert_eq!(annotated(&lab, &web, "ip-intent"), None);
                 }
             }
@@ -251,6 +254,59 @@ fn c109_no_second_associate_while_the_first_may_run() {
     lab.delete(&web);
     assert_nothing_planned(&lab, &web);
     assert!(lab.service(&web).is_some(), "the finalizer stays until the job is answered");
+}
+
+#[test]
+fn c109_an_address_that_a_late_job_gave_is_released() {
+    for deleted in [false, true] {
+        let before = Setup::standard().start().objects().addresses();
+        let (mut lab, web) = unanswered(Trouble::AnswerLost);
+        lab.troubles.show(|state| {
+            for job in state.jobs.values_mut() {
+                *job = AssociateJob::Unknown;
+            }
+        });
+        lab.runtime.pass(16 * 60);
+        let (_, outcome) = lab.reconcile(&web);
+        assert!(outcome.is_success());
+        assert_eq!(accepted(&lab, "associateIpAddress"), 2);
+        let intent = annotated(&lab, &web, "ip-intent");
+        assert!(intent.is_some(), "the first call is still asked about");
+        lab.restart();
+        assert_nothing_planned(&lab, &web);
+        if deleted {
+            lab.delete(&web);
+            lab.reconcile(&web);
+            assert!(lab.service(&web).is_some(), "the finalizer stays until the job is answered");
+        }
+        lab.troubles.end();
+        lab.recover(&web);
+        assert_eq!(lab.objects().addresses().len(), before.len() + usize::from(!deleted));
+        if deleted {
+            assert_eq!(lab.service(&web), None);
+        } else {
+            assert_eq!(annotated(&lab, &web, "ip-intent"), None);
+            assert_eq!(accepted(&lab, "createLoadBalancerRule"), 1, "it stays where it is");
+        }
+    }
+}
+
+#[test]
+fn c109_a_served_service_adopts_nothing_when_a_job_expires() {
+    let (mut lab, web) = unanswered(Trouble::RequestLost);
+    let network = "00000000-0000-4000-8000-0000000000a1";
+    lab.by_hand("associateIpAddress", &[("networkid", network)]);
+    let theirs = lab.objects().addresses();
+    lab.runtime.pass(16 * 60);
+    lab.reconcile(&web);
+    lab.runtime.pass(13 * 3600);
+    let (planned, _) = lab.plan(&web);
+    assert_eq!(severity(&planned, "AssociateLost"), Severity::Warning);
+    lab.recover(&web);
+    assert_eq!(annotated(&lab, &web, "ip-intent"), None);
+    lab.delete(&web);
+    lab.recover(&web);
+    assert_eq!(lab.objects().addresses(), theirs);
 }
 
 #[test]

@@ -109,7 +109,7 @@ impl Builder {
                 protocol: rule.protocol.clone(),
                 first: rule.start_port,
                 last: rule.end_port.or(rule.start_port),
-                icmp: (rule.protocol == "icmp").then_some((-1, -1)),
+                icmp: (rule.protocol == "icmp").then_some(rule.icmp),
                 cidrs,
                 system: false,
                 state: RuleState::Active,
@@ -172,7 +172,7 @@ impl Builder {
                 programmed: None,
             },
         );
-        load_balancer_rule::push(&mut self.cloud, key);
+        load_balancer_rule::push(&mut self.cloud, key).ok();
         self.tags(ResourceType::LoadBalancer, &id, owner, &rule.tags);
         Ok(())
     }

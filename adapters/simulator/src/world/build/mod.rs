@@ -16,6 +16,7 @@ pub(crate) use self::machines::{add_vm_of_known_offering, vm_named};
 pub(crate) use self::owners::add_pair;
 use super::{VirtualMachine, World, WorldError};
 use crate::cloud::{Cloud, Owner, RuleState, Zone};
+use crate::faults::router::Router;
 use crate::ids::IdSource;
 use crate::jobs::Jobs;
 use crate::object::date;
@@ -123,6 +124,9 @@ fn empty(world: &World) -> Result<Cloud, WorldError> {
         acl_items: Table::new(),
         tags: Table::new(),
         jobs: Jobs::new(&world.jobs),
+        router: Router::default(),
+        next_address: None,
+        page_fault: None,
     })
 }
 
@@ -204,6 +208,7 @@ impl Builder {
                     reason: None,
                     icmp: None,
                     state: RuleState::Active,
+                    damaged: false,
                 });
             }
         }

@@ -175,6 +175,7 @@ impl Builder {
                 reason: item.reason.clone(),
                 icmp: (item.protocol == "icmp").then_some((-1, -1)),
                 state: RuleState::Active,
+                damaged: false,
             });
         }
     }
