@@ -179,12 +179,9 @@ fn a_router_that_is_silent_is_unknown_and_a_slow_one_is_waited_for() {
         let with = |fault| run_truly(&with_router(fault), command, command.name());
         check_done(with(RouterFault::Wait(SignedDuration::from_secs(90))), command.name());
         let found = with(RouterFault::Silence);
-        let nothing_sent = [
-            Command::AssociateIpAddress,
-            Command::CreateLoadBalancerRule,
-            Command::CreateTags,
-        ]
-        .contains(&command);
+        let nothing_sent =
+            [Command::AssociateIpAddress, Command::CreateLoadBalancerRule, Command::CreateTags]
+                .contains(&command);
         if nothing_sent {
             check_done(found, command.name());
         } else {

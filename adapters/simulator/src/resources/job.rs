@@ -107,7 +107,7 @@ fn json(cloud: &Cloud, job: &Job) -> Object {
         .maybe("jobinstancetype", instance.map(|instance| instance.kind))
         .maybe("jobinstanceid", instance.and_then(|instance| instance.id.as_deref()))
         .with("created", date(job.created));
-    match &job.state {
+    let shown = match &job.state {
         JobState::Queued(_) | JobState::Running(_) => {
             object.with("jobstatus", 0).with("jobresultcode", 0).merge(server(cloud))
         }
@@ -128,7 +128,8 @@ fn json(cloud: &Cloud, job: &Job) -> Object {
             .with("jobresultcode", 530)
             .merge(server(cloud))
             .with("completed", date(*at)),
-    }
+    };
+    shown.of_release("asyncjobs", &cloud.version)
 }
 
 /// The management server that runs a job, or died with it.

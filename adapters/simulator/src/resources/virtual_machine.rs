@@ -291,7 +291,7 @@ pub(crate) fn json(cloud: &Cloud, row: &VirtualMachine, details: &Details) -> Va
             object = object.without(fields);
         }
     }
-    object.into()
+    object.of_release("virtualmachine", &cloud.version).into()
 }
 
 /// The NICs of an answer by device. CloudStack reads one row per NIC and tag and forgets the
@@ -302,12 +302,19 @@ fn shown_nics<'a>(
     row: &'a VirtualMachine,
     details: &Details,
 ) -> Vec<(usize, &'a Nic)> {
+    let ordered = cloud.version.has(Feature::NicDevices);
     let several_tags = tags_of(cloud, ResourceType::UserVm, &row.id).count() > 1;
-    row.nics
+    let mut nics: Vec<_> = row
+        .nics
         .iter()
         .enumerate()
         .filter(|(device, _)| details.show("nics") || several_tags || *device > 0)
-        .collect()
+        .collect();
+    if !ordered {
+        // No order is promised: the other one tells who relies on it.
+        nics.reverse();
+    }
+    nics
 }
 
 fn nics_json(cloud: &Cloud, nics: &[(usize, &Nic)]) -> Value {
@@ -322,6 +329,7 @@ fn nic_json(cloud: &Cloud, nic: &Nic, device: usize) -> Value {
     let secondary: Vec<Value> =
         nic.secondary.iter().map(|(id, address)| json!({"id": id, "ipaddress": address})).collect();
     let enabled = cloud.version.has(Feature::NicEnabled).then_some(true);
+    let has_devices = cloud.version.has(Feature::NicDevices);
     Object::new()
         .with("id", nic.id.as_str())
         .maybe("networkid", network.map(|network| network.id.as_str()))
@@ -332,7 +340,7 @@ fn nic_json(cloud: &Cloud, nic: &Nic, device: usize) -> Value {
         .with("secondaryip", secondary)
         .with("macaddress", nic.mac.as_str())
         .with("isdefault", nic.default)
-        .with("deviceid", device.to_string())
+        .maybe("deviceid", has_devices.then(|| device.to_string()))
         .with("traffictype", "Guest")
         .with("type", "Isolated")
         .with("extradhcpoption", json!([]))
