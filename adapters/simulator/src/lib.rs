@@ -56,6 +56,8 @@ mod message;
 mod object;
 mod operator;
 mod params;
+#[cfg(test)]
+mod releases;
 mod resources;
 mod settings;
 mod simulator;

@@ -104,7 +104,7 @@ fn json(cloud: &Cloud, job: &Job) -> Object {
         .maybe("jobinstancetype", instance.map(|instance| instance.kind))
         .maybe("jobinstanceid", instance.and_then(|instance| instance.id.as_deref()))
         .with("created", date(job.created));
-    match &job.state {
+    let shown = match &job.state {
         JobState::Running(_) => {
             object.with("jobstatus", 0).with("jobresultcode", 0).merge(server(cloud))
         }
@@ -125,7 +125,8 @@ fn json(cloud: &Cloud, job: &Job) -> Object {
             .with("jobresultcode", 530)
             .merge(server(cloud))
             .with("completed", date(*at)),
-    }
+    };
+    shown.of_release("asyncjobs", &cloud.version)
 }
 
 /// The management server that runs a job, or died with it.

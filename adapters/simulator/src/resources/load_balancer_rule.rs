@@ -86,7 +86,7 @@ pub(crate) enum PushError {
 /// CIDR.
 const CIDR_COLUMN: usize = 255;
 /// What the API knows, compared with the letter case given.
-pub(crate) const PROTOCOLS: &[&str] = &["tcp", "udp", "tcp-proxy", "ssl"];
+const PROTOCOLS: &[&str] = &["tcp", "udp", "tcp-proxy", "ssl"];
 
 impl Row for LoadBalancerRule {
     fn id(&self) -> &str {
@@ -254,7 +254,10 @@ pub(crate) fn start_update(
     let name = params.text("name").map(str::to_owned);
     let description = params.text("description").map(str::to_owned);
     let algorithm = params.text("algorithm").map(str::to_owned);
-    let protocol = params.text("protocol").map(str::to_owned);
+    let protocol = params
+        .text("protocol")
+        .filter(|_| cloud.version.has(Feature::RuleProtocolUpdate))
+        .map(str::to_owned);
     let cidrs = params.list("cidrlist").filter(|_| cloud.version.has(Feature::RuleCidrListUpdate));
     check_protocol(cloud, key, row, protocol.as_deref())?;
     if let Some(cidrs) = &cidrs
@@ -316,6 +319,16 @@ pub(crate) fn finish_update(cloud: &mut Cloud, updated: Updated) -> Result<Value
     Err(JobFailure::internal(format!("Failed to update load balancer rule: {}", row.text(key))))
 }
 
+/// The protocols that a release knows.
+pub(crate) fn protocols(cloud: &Cloud) -> Vec<&'static str> {
+    let has_ssl = cloud.version.has(Feature::SslOffload);
+    PROTOCOLS.iter().copied().filter(|protocol| has_ssl || *protocol != "ssl").collect()
+}
+
+pub(crate) fn unknown_protocol(cloud: &Cloud, protocol: &str) -> String {
+    format!("protocol {protocol} is not in valid protocols [{}]", protocols(cloud).join(", "))
+}
+
 /// Compared with the letter case given, unlike on creation. A router serves no udp.
 fn check_protocol(
     cloud: &Cloud,
@@ -329,11 +342,8 @@ fn check_protocol(
     if !has_router(cloud, row.network) {
         return Ok(());
     }
-    if !PROTOCOLS.contains(&protocol) {
-        return Err(JobFailure::invalid(format!(
-            "protocol {protocol} is not in valid protocols [{}]",
-            PROTOCOLS.join(", ")
-        )));
+    if !protocols(cloud).contains(&protocol) {
+        return Err(JobFailure::invalid(unknown_protocol(cloud, protocol)));
     }
     if protocol == "udp" {
         return Err(JobFailure::invalid(format!(

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use serde_json::Value;
 
 use crate::cloud::{Cloud, Owner, RuleState};
-use crate::commands::{Call, Entity, Kind, Param, may};
+use crate::commands::{Call, Entity, Kind, Param, may, since};
 use crate::error::{ApiError, JobFailure};
 use crate::faults::RouterPart;
 use crate::jobs::{Accepted, Instance, Work, success};
@@ -23,6 +23,7 @@ use crate::resources::vpc::Vpc;
 use crate::resources::{firewall_rule, load_balancer_rule};
 use crate::table::{Key, Row};
 use crate::versions::Feature;
+use crate::world::NetworkKind;
 
 /// A public IP address.
 #[derive(Debug, Clone)]
@@ -101,7 +102,7 @@ pub(crate) const ASSOCIATE_PARAMS: &[Param] = &[
 ];
 
 pub(crate) const DISASSOCIATE_PARAMS: &[Param] =
-    &[may("id", Kind::Id(Entity::Address)), may("ipaddress", Kind::Text)];
+    &[may("id", Kind::Id(Entity::Address)), since("ipaddress", Kind::Text, "4.19.0")];
 
 /// listPublicIpAddresses, by address. By default only addresses in state Allocated are shown.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
@@ -166,7 +167,6 @@ pub(crate) fn json(cloud: &Cloud, key: Key<PublicIp>, row: &PublicIp) -> Object 
     let vpc = row.vpc.and_then(|vpc| cloud.vpcs.get(vpc));
     let vm = row.static_nat.and_then(|vm| cloud.vms.get(vm));
     let owner = row.owner.map(|owner| cloud.owner_fields(owner));
-    let has_rules = cloud.version.has(Feature::HasRules).then(|| has_rules(cloud, key));
     let job = cloud.jobs.running_on(&row.id).filter(|_| row.releasing);
     Object::new()
         .with("id", row.id.as_str())
@@ -181,7 +181,7 @@ pub(crate) fn json(cloud: &Cloud, key: Key<PublicIp>, row: &PublicIp) -> Object 
         .with("forsystemvms", false)
         .with("forprovider", false)
         .with("hasannotations", false)
-        .maybe("hasrules", has_rules)
+        .with("hasrules", has_rules(cloud, key))
         .with("networkid", cloud.zone.public_network.as_str())
         .with("physicalnetworkid", cloud.zone.physical_network.as_str())
         .maybe("associatednetworkid", network.map(|network| network.id.as_str()))
@@ -197,6 +197,7 @@ pub(crate) fn json(cloud: &Cloud, key: Key<PublicIp>, row: &PublicIp) -> Object 
         .maybe("jobstatus", job.map(|_| 0))
         .merge(cloud.zone_fields())
         .merge(owner.unwrap_or_default())
+        .of_release("ipaddress", &cloud.version)
 }
 
 /// Whether any rule of any kind is on the address.
@@ -288,7 +289,8 @@ fn target(cloud: &Cloud, call: &Call) -> Result<Target, ApiError> {
     let mut isolated = cloud
         .networks
         .iter()
-        .filter(|(_, network)| network.tier.is_none() && network.owner == owner);
+        .filter(|(_, network)| network.tier.is_none() && network.owner == owner)
+        .filter(|(_, network)| network.kind == NetworkKind::Isolated);
     match (isolated.next(), isolated.next()) {
         (only, None) => Ok(Target { owner, network: only.map(|(key, _)| key), vpc: None }),
         (_, Some(_)) => {
@@ -377,8 +379,7 @@ pub(crate) fn finish_associate(cloud: &mut Cloud, address: Key<PublicIp>) {
 
 /// disassociateIpAddress, with the request. Releasing a free address is an error without a reason.
 pub(crate) fn accept_disassociate(cloud: &mut Cloud, call: &Call) -> Result<Accepted, ApiError> {
-    let by_address =
-        call.params.filled("ipaddress").filter(|_| cloud.version.has(Feature::ReleaseByAddress));
+    let by_address = call.params.filled("ipaddress");
     let key = match (call.params.key("id"), by_address) {
         (Some(_), Some(_)) => {
             return Err(ApiError::invalid(
