@@ -25,7 +25,7 @@ use crate::resources::network_acl::{AclItem, AclList};
 use crate::resources::port_forward::PortForward;
 use crate::resources::public_ip::PublicIp;
 use crate::resources::stickiness::Stickiness;
-use crate::resources::tag::Tag;
+use crate::resources::tag::Tags;
 use crate::resources::user::{RoleIds, User};
 use crate::resources::virtual_machine::VirtualMachine;
 use crate::resources::vpc::Vpc;
@@ -68,7 +68,7 @@ pub(crate) struct Cloud {
     pub(crate) last_rule: u64,
     pub(crate) acl_lists: Table<AclList>,
     pub(crate) acl_items: Table<AclItem>,
-    pub(crate) tags: Table<Tag>,
+    pub(crate) tags: Tags,
     pub(crate) jobs: Jobs,
     pub(crate) router: Router,
     /// The address that is drawn next if it is free.
