@@ -5,6 +5,7 @@
 //! they share: who owns what, how ids resolve, and how internal error texts name objects.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -72,6 +73,8 @@ pub(crate) struct Cloud {
     pub(crate) router: Router,
     /// The address that is drawn next if it is free.
     pub(crate) next_address: Option<Key<PublicIp>>,
+    /// The address of a guest network that is drawn next if it is free.
+    pub(crate) next_guest_address: Option<Ipv4Addr>,
     /// What is wrong with the list that is asked for at the moment.
     pub(crate) page_fault: Option<PageFault>,
 }

@@ -45,6 +45,9 @@ const KEYS: &[(&str, Kind)] = &[
 /// Commands that make the object whose id they answer.
 const MAKERS: &[&str] = &["associate", "create", "deploy"];
 
+/// Those of them that no account of the simulator may call: what they make exists from the beginning.
+const NOT_MAKERS: &[&str] = &["createNetwork", "createVPC", "createVPCOffering"];
+
 /// Kinds that are listed the newest first.
 const NEWEST_FIRST: &[Kind] = &[Kind::AclItem, Kind::FirewallRule, Kind::Network];
 
@@ -191,6 +194,7 @@ impl Library {
         let mut wanted = always.clone();
         wanted.extend(self.source_nat_addresses(always));
         wanted.extend(self.default_items());
+        wanted.extend(self.left_items(directory, file));
         for (at, exchange) in recording.exchanges.iter().enumerate() {
             let existed = |id: &String| made.get(id).is_none_or(|line| at + 1 < *line);
             wanted.extend(mentioned(exchange).into_iter().filter(existed));
@@ -220,6 +224,28 @@ impl Library {
                 && (serves(object, "associatednetworkid") || serves(object, "vpcid"));
             is_one.then(|| id.clone())
         })
+    }
+
+    /// ACL items that earlier files made and did not delete: the next number of a list depends on
+    /// them.
+    fn left_items(&self, directory: &Directory, file: usize) -> Vec<String> {
+        const DELETE: &str = "deleteNetworkACL";
+        let earlier: Vec<&Recording> = directory.recordings.iter().take(file).collect();
+        let recorded = earlier.iter().flat_map(|recording| &recording.exchanges);
+        let recorded = recorded.filter(|exchange| exchange.command.as_deref() == Some(DELETE));
+        let recorded = recorded.filter_map(|exchange| exchange.params.get("id"));
+        let unrecorded = directory.setup.iter().filter(|setup| {
+            let is_earlier = earlier.iter().any(|recording| recording.name == setup.file);
+            is_earlier && setup.args["command"] == DELETE
+        });
+        let unrecorded = unrecorded.map(|setup| &setup.args["params"]["id"]);
+        let deleted: BTreeSet<String> = recorded.chain(unrecorded).map(plain).collect();
+        let made = self.sightings.iter().filter(|(id, sightings)| {
+            let first = sightings.first();
+            !deleted.contains(*id)
+                && first.is_some_and(|first| first.kind == Kind::AclItem && first.place.0 < file)
+        });
+        made.map(|(id, _)| id.clone()).collect()
     }
 
     /// Items of lists that belong to no VPC: nobody makes them.
@@ -340,7 +366,8 @@ fn made_in(recording: &Recording, setup: &[&Setup]) -> BTreeMap<String, usize> {
     let mut made = BTreeMap::new();
     for (at, exchange) in recording.exchanges.iter().enumerate() {
         let command = exchange.command.as_deref().unwrap_or_default();
-        if MAKERS.iter().any(|maker| command.starts_with(maker)) {
+        let makes = MAKERS.iter().any(|maker| command.starts_with(maker));
+        if makes && !NOT_MAKERS.contains(&command) {
             let answer = exchange.answer();
             let nested = answer.as_object().into_iter().flat_map(|answer| answer.values());
             for id in std::iter::once(answer).chain(nested).filter_map(|made| made.get("id")) {
@@ -349,7 +376,8 @@ fn made_in(recording: &Recording, setup: &[&Setup]) -> BTreeMap<String, usize> {
         }
     }
     for setup in setup {
-        let id = setup.object.as_ref().and_then(|object| object["id"].as_str());
+        let made_here = setup.object.as_ref().filter(|object| object["kind"] != "network");
+        let id = made_here.and_then(|object| object["id"].as_str());
         if let (Some(id), Some(line)) = (id, setup.before_line.filter(|line| *line > 1)) {
             made.entry(id.to_owned()).or_insert(line);
         }

@@ -240,13 +240,21 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
 }
 
 fn classify(word: &str) -> Piece<'_> {
-    if is_id(word) {
+    if is_id(word) || is_mac(word) {
         Piece::Id(word)
     } else if word.len() == 24 && word.ends_with("+0000") && word.parse::<Timestamp>().is_ok() {
         Piece::Time(word)
     } else {
         word.parse().map_or(Piece::Text(word), |address| Piece::Address(word, address))
     }
+}
+
+/// Hardware addresses are drawn like ids.
+fn is_mac(word: &str) -> bool {
+    let groups: Vec<&str> = word.split(':').collect();
+    let is_byte =
+        |group: &&str| group.len() == 2 && group.bytes().all(|digit| digit.is_ascii_hexdigit());
+    groups.len() == 6 && groups.iter().all(is_byte)
 }
 
 fn is_id(word: &str) -> bool {

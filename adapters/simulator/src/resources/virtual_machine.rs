@@ -80,6 +80,14 @@ impl VirtualMachine {
         }
     }
 
+    /// Whether no host runs it.
+    fn is_down(&self) -> bool {
+        matches!(
+            self.state,
+            VmState::Stopped | VmState::Destroyed | VmState::Expunging | VmState::Error
+        )
+    }
+
     /// The interface in a network.
     pub(crate) fn nic_in(&self, network: Key<Network>) -> Option<&Nic> {
         self.nics.iter().find(|nic| nic.network == network)
@@ -278,7 +286,7 @@ pub(crate) fn json(cloud: &Cloud, row: &VirtualMachine, details: &Details) -> Va
         .with("rootdeviceid", 0)
         .with("rootdevicetype", "ROOT")
         .with("securitygroup", json!([]))
-        .with("nic", nics_json(cloud, &nics))
+        .with("nic", nics_json(cloud, row, &nics))
         .maybe("ipaddress", lowest)
         .maybe("jobid", job)
         .maybe("jobstatus", job.map(|_| 0))
@@ -317,11 +325,16 @@ fn shown_nics<'a>(
     nics
 }
 
-fn nics_json(cloud: &Cloud, nics: &[(usize, &Nic)]) -> Value {
-    nics.iter().map(|(device, nic)| nic_json(cloud, nic, *device)).collect()
+/// What an interface of a machine that is down does not show.
+const NIC_FIELDS: &[&str] = &["broadcasturi", "isolationuri"];
+
+fn nics_json(cloud: &Cloud, row: &VirtualMachine, nics: &[(usize, &Nic)]) -> Value {
+    let hidden = if row.is_down() { NIC_FIELDS } else { &[] };
+    let shown = |(device, nic): &(usize, &Nic)| nic_json(cloud, nic, *device).without(hidden);
+    nics.iter().map(|nic| Value::from(shown(nic))).collect()
 }
 
-fn nic_json(cloud: &Cloud, nic: &Nic, device: usize) -> Value {
+fn nic_json(cloud: &Cloud, nic: &Nic, device: usize) -> Object {
     let network = cloud.networks.get(nic.network);
     // CloudStack fills in the VPC for the row that makes the VM's entry only.
     let vpc =
@@ -348,7 +361,6 @@ fn nic_json(cloud: &Cloud, nic: &Nic, device: usize) -> Value {
         .maybe("vpcid", vpc.map(|vpc| vpc.id.as_str()))
         .maybe("vpcname", vpc.map(|vpc| vpc.name.as_str()))
         .merge_extra(&nic.extra)
-        .into()
 }
 
 #[cfg(test)]

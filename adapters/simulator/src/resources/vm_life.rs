@@ -108,7 +108,13 @@ const TEMPLATE_FIELDS: &[&str] = &[
     "templatetype",
 ];
 /// Fields that only a running machine shows.
-const RUNNING_FIELDS: &[&str] = &["bootmode", "boottype", "pooltype"];
+const RUNNING_FIELDS: &[&str] = &["bootmode", "boottype", STARTED];
+
+/// What tells that a machine has been started once.
+const STARTED: &str = "pooltype";
+
+/// Of these, what a stop takes away for good.
+const BOOT_FIELDS: &[&str] = &["bootmode", "boottype"];
 
 fn oldest_extra(cloud: &Cloud) -> Extra {
     cloud.vms.iter().next().map(|(_, oldest)| oldest.extra.clone()).unwrap_or_default()
@@ -182,13 +188,15 @@ pub(crate) fn new_nic(
     })
 }
 
-/// The lowest address of a network, after the gateway, that no machine holds.
+/// The address that a test chose, else the lowest of a network, after the gateway, if no machine
+/// holds it. CloudStack draws one by chance.
 pub(crate) fn free_address(
     cloud: &Cloud,
     network: Key<Network>,
     cidr: Ipv4Net,
 ) -> Option<Ipv4Addr> {
-    cidr.hosts().skip(1).find(|address| {
+    let chosen = cloud.next_guest_address.filter(|address| cidr.contains(address));
+    chosen.into_iter().chain(cidr.hosts().skip(1)).find(|address| {
         let text = address.to_string();
         !cloud.vms.iter().any(|(_, vm)| vm.holds(network, &text))
     })
@@ -324,11 +332,14 @@ pub(crate) fn set_state(cloud: &mut Cloud, key: Key<VirtualMachine>, state: VmSt
     };
     row.state = state;
     row.updated = Some(now);
+    if matches!(state, VmState::Stopped | VmState::Destroyed) {
+        row.extra.retain(|field, _| !BOOT_FIELDS.contains(&field.as_str()));
+    }
     match state {
         VmState::Running => {
             row.extra.remove("details");
-            for (field, value) in shown {
-                row.extra.entry(field).or_insert(value);
+            if !row.extra.contains_key(STARTED) {
+                row.extra.extend(shown);
             }
             let networks: Vec<Key<Network>> = row.nics.iter().map(|nic| nic.network).collect();
             for network in networks {

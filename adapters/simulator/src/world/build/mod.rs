@@ -126,6 +126,7 @@ fn empty(world: &World) -> Result<Cloud, WorldError> {
         jobs: Jobs::new(&world.jobs),
         router: Router::default(),
         next_address: None,
+        next_guest_address: None,
         page_fault: None,
     })
 }
