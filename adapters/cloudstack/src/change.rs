@@ -77,7 +77,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
             return Ok(Accepted::Job { job, id: None, lost: Some(failure) });
         }
         if failure.is_denial() {
-            self.note_denied(command.name);
+            self.note_denied(command.name());
         }
         let refusal = failure.server();
         if refusal.is_some_and(|error| already_so(command.verb(), Stage::Request, error)) {
