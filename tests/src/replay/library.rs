@@ -194,7 +194,9 @@ impl Library {
         let mut wanted = always.clone();
         wanted.extend(self.source_nat_addresses(always));
         wanted.extend(self.default_items());
-        wanted.extend(self.left_items(directory, file));
+        if !recording.exchanges.iter().any(lists_items) {
+            wanted.extend(self.left_items(directory, file));
+        }
         for (at, exchange) in recording.exchanges.iter().enumerate() {
             let existed = |id: &String| made.get(id).is_none_or(|line| at + 1 < *line);
             wanted.extend(mentioned(exchange).into_iter().filter(existed));
@@ -383,6 +385,13 @@ fn made_in(recording: &Recording, setup: &[&Setup]) -> BTreeMap<String, usize> {
         }
     }
     made
+}
+
+/// Whether an exchange shows all items of an ACL list.
+fn lists_items(exchange: &Exchange) -> bool {
+    exchange.command.as_deref() == Some("listNetworkACLs")
+        && ["aclid", "networkid"].iter().any(|param| exchange.params.contains_key(*param))
+        && !exchange.params.contains_key("id")
 }
 
 /// Takes some fields from another description of the same object.

@@ -17,6 +17,7 @@ const BEFORE_NUMBERS: &[&str] = &[
     "ID=",
     "id=",
     "rule: ",
+    "rule:",
     "VM ",
     "Instances [",
     "zone ",

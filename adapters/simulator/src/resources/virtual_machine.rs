@@ -12,6 +12,7 @@ use crate::params::Params;
 use crate::resources::network::Network;
 use crate::resources::tag::{ResourceType, full_tags, tags_of};
 use crate::resources::user::User;
+use crate::resources::vm_life::STARTED;
 use crate::table::{Key, Row};
 use crate::versions::Feature;
 use crate::world::VmState;
@@ -80,12 +81,13 @@ impl VirtualMachine {
         }
     }
 
-    /// Whether no host runs it.
+    /// Whether it was started once and no host runs it.
     fn is_down(&self) -> bool {
-        matches!(
+        let stopped = matches!(
             self.state,
             VmState::Stopped | VmState::Destroyed | VmState::Expunging | VmState::Error
-        )
+        );
+        stopped && self.extra.contains_key(STARTED)
     }
 
     /// The interface in a network.
@@ -325,7 +327,7 @@ fn shown_nics<'a>(
     nics
 }
 
-/// What an interface of a machine that is down does not show.
+/// What an interface of a machine that went down does not show.
 const NIC_FIELDS: &[&str] = &["broadcasturi", "isolationuri"];
 
 fn nics_json(cloud: &Cloud, row: &VirtualMachine, nics: &[(usize, &Nic)]) -> Value {
