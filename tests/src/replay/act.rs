@@ -103,7 +103,9 @@ fn appear(run: &mut Run, object: &Value) -> Result<(), NotReplayable> {
                 let made_by = plain(&object["made_by"]["command"]);
                 return Err(missing(format!("{made_by} made nothing: {answer}")));
             };
-            run.names.bind(id, ours);
+            if !bind_like(run, object) {
+                run.names.bind(id, ours);
+            }
             assign_members(run, object)
         }
         kind => Err(missing(format!("nothing tells how {kind:?} was made"))),
