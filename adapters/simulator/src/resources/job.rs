@@ -81,7 +81,10 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let rows: Vec<_> = cloud
         .jobs
         .iter()
-        .filter(|(_, job)| job.account == call.caller && matches!(job.state, JobState::Running(_)))
+        .filter(|(_, job)| {
+            job.account == call.caller
+                && matches!(job.state, JobState::Queued(_) | JobState::Running(_))
+        })
         .collect();
     answer(cloud, call, "asyncjobs", rows, |(_, job)| json(cloud, job).into())
 }
@@ -105,7 +108,7 @@ fn json(cloud: &Cloud, job: &Job) -> Object {
         .maybe("jobinstanceid", instance.and_then(|instance| instance.id.as_deref()))
         .with("created", date(job.created));
     let shown = match &job.state {
-        JobState::Running(_) => {
+        JobState::Queued(_) | JobState::Running(_) => {
             object.with("jobstatus", 0).with("jobresultcode", 0).merge(server(cloud))
         }
         JobState::Succeeded { at, result } => object

@@ -13,6 +13,7 @@ use crate::resources::network::Network;
 use crate::resources::public_ip::PublicIp;
 use crate::resources::tag::{ResourceType, full_tags, tags_of};
 use crate::resources::user::User;
+use crate::resources::vm_life::STARTED;
 use crate::table::{Key, Row};
 use crate::versions::Feature;
 use crate::world::VmState;
@@ -79,6 +80,15 @@ impl VirtualMachine {
             | VmState::Error
             | VmState::Unknown => true,
         }
+    }
+
+    /// Whether it was started once and no host runs it.
+    fn is_down(&self) -> bool {
+        let stopped = matches!(
+            self.state,
+            VmState::Stopped | VmState::Destroyed | VmState::Expunging | VmState::Error
+        );
+        stopped && self.extra.contains_key(STARTED)
     }
 
     /// The interface in a network.
@@ -299,7 +309,7 @@ pub(crate) fn json(cloud: &Cloud, row: &VirtualMachine, details: &Details) -> Va
         .with("rootdeviceid", 0)
         .with("rootdevicetype", "ROOT")
         .with("securitygroup", json!([]))
-        .with("nic", nics_json(cloud, &nics, public))
+        .with("nic", nics_json(cloud, row, &nics))
         .maybe("publicip", public.map(|public| public.address.to_string()))
         .maybe("publicipid", public.map(|public| public.id.as_str()))
         .maybe("ipaddress", lowest)
@@ -349,17 +359,20 @@ fn static_nat_of<'a>(cloud: &'a Cloud, row: &VirtualMachine) -> Option<&'a Publi
     })
 }
 
-fn nics_json(cloud: &Cloud, nics: &[(usize, &Nic)], public: Option<&PublicIp>) -> Value {
-    nics.iter()
-        .map(|(device, nic)| {
-            let public = public.filter(|public| public.network == Some(nic.network));
-            nic_json(cloud, nic, *device)
-                .maybe("publicip", public.map(|public| public.address.to_string()))
-                .maybe("publicipid", public.map(|public| public.id.as_str()))
-                .into()
-        })
-        .collect::<Vec<Value>>()
-        .into()
+/// What an interface of a machine that went down does not show.
+const NIC_FIELDS: &[&str] = &["broadcasturi", "isolationuri"];
+
+fn nics_json(cloud: &Cloud, row: &VirtualMachine, nics: &[(usize, &Nic)]) -> Value {
+    let hidden = if row.is_down() { NIC_FIELDS } else { &[] };
+    let public = static_nat_of(cloud, row);
+    let shown = |(device, nic): &(usize, &Nic)| {
+        let public = public.filter(|public| public.network == Some(nic.network));
+        nic_json(cloud, nic, *device)
+            .maybe("publicip", public.map(|public| public.address.to_string()))
+            .maybe("publicipid", public.map(|public| public.id.as_str()))
+            .without(hidden)
+    };
+    nics.iter().map(|nic| Value::from(shown(nic))).collect()
 }
 
 fn nic_json(cloud: &Cloud, nic: &Nic, device: usize) -> Object {
