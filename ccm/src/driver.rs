@@ -154,7 +154,8 @@ pub async fn reconcile(
     Ok((planned, outcome))
 }
 
-/// Executes a plan: independent steps side by side, every failure skips only its dependents.
+/// Executes a plan: independent steps side by side, every failure skips only its dependents. All of
+/// it is skipped if another plan that is being executed is in the way.
 pub async fn execute(
     cloud: &impl Cloud,
     cluster: &impl Cluster,
@@ -163,6 +164,9 @@ pub async fn execute(
     progress: &impl Progress,
 ) -> Outcome {
     let mut execution = Execution::new(plan);
+    if !lanes.admit(plan) {
+        return execution.finish();
+    }
     let mut running = FuturesUnordered::new();
     loop {
         while running.len() < CALLS_IN_FLIGHT && progress.goes_on() {
@@ -177,6 +181,7 @@ pub async fn execute(
         progress.finished(&step, &result);
         execution.handle_result(&step, result, lanes);
     }
+    lanes.dismiss(plan);
     execution.finish()
 }
 
@@ -198,6 +203,7 @@ async fn perform(
         | Call::CreateFirewallRule(_)
         | Call::DeleteFirewallRule(_)
         | Call::CreateNetworkAcl(_)
-        | Call::DeleteNetworkAcl(_) => cloud.call(call).await,
+        | Call::DeleteNetworkAcl(_)
+        | Call::CreateTags(_) => cloud.call(call).await,
     }
 }

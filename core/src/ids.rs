@@ -109,6 +109,10 @@ id!(
     VirtualMachineId, "virtual machine"
 );
 id!(
+    /// An object of any of these kinds: `resourceids` of createTags.
+    ResourceId, "taggable object"
+);
+id!(
     /// `id` of listProjects.
     ProjectId, "project"
 );
@@ -119,6 +123,10 @@ id!(
 id!(
     /// `metadata.uid` of a Service.
     ServiceUid, "Service uid"
+);
+id!(
+    /// `metadata.uid` of a Node.
+    NodeUid, "Node uid"
 );
 id!(
     /// What this cluster calls itself in marks on cloud objects (ownership rules, section 1).
@@ -137,6 +145,18 @@ impl From<Uuid> for ServiceUid {
         Self(Arc::from(uuid.hyphenated().to_string()))
     }
 }
+
+macro_rules! resources {
+    ($($name:ident),*) => {
+        $(impl From<&$name> for ResourceId {
+            fn from(id: &$name) -> Self {
+                Self(Arc::clone(&id.0))
+            }
+        })*
+    };
+}
+
+resources!(PublicIpId, LoadBalancerRuleId, FirewallRuleId, NetworkAclItemId);
 
 impl LoadBalancerRuleId {
     /// The first eight characters, as records keep them.

@@ -13,6 +13,7 @@ pub mod cidr;
 pub mod exec;
 pub mod ids;
 pub mod model;
+pub mod node;
 pub mod observe;
 pub mod parse;
 pub mod plan;

@@ -228,6 +228,7 @@ fn machine(number: usize) -> VirtualMachine {
             default: true,
             device: 0,
         }],
+        public_ip: None,
     }
 }
 

@@ -1,11 +1,11 @@
 //! One match over the core's [`Call`]: command, parameters, and where the result's id is.
 
 use ccm_core::cidr::Sources;
-use ccm_core::ids::{JobId, VirtualMachineId};
+use ccm_core::ids::{JobId, ResourceId, VirtualMachineId};
 use ccm_core::model::service::Port;
 use ccm_core::plan::action::{
     AclTarget, AssignToLoadBalancerRule, AssociateIpAddress, Call, CheckAddressUnused,
-    CreateFirewallRule, CreateLoadBalancerRule, CreateNetworkAcl, DeleteFirewallRule,
+    CreateFirewallRule, CreateLoadBalancerRule, CreateNetworkAcl, CreateTags, DeleteFirewallRule,
     DeleteLoadBalancerRule, DeleteNetworkAcl, DisassociateIpAddress, Placement,
     RemoveFromLoadBalancerRule, UpdateLoadBalancerRule,
 };
@@ -77,6 +77,7 @@ pub(crate) fn deed(call: &Call) -> Deed<'_> {
         Call::DeleteFirewallRule(args) => Deed::Change(delete_firewall_rule(args)),
         Call::CreateNetworkAcl(args) => Deed::Change(create_acl_item(args)),
         Call::DeleteNetworkAcl(args) => Deed::Change(delete_acl_item(args)),
+        Call::CreateTags(args) => Deed::Change(create_tags(args)),
         Call::PatchService(_) => Deed::Elsewhere,
     }
 }
@@ -203,6 +204,25 @@ fn delete_acl_item(args: &DeleteNetworkAcl) -> Change {
     let DeleteNetworkAcl { item, list: _, port: _ } = args;
     let params = vec![("id", item.to_string())];
     change(Command::DeleteNetworkAcl, Gives::Nothing, params)
+}
+
+/// The parameters of each tag.
+const TAG_PARAMS: [(&str, &str); 3] = [
+    ("tags[0].key", "tags[0].value"),
+    ("tags[1].key", "tags[1].value"),
+    ("tags[2].key", "tags[2].value"),
+];
+
+fn create_tags(args: &CreateTags<ResourceId>) -> Change {
+    let CreateTags { resource, objects, tags } = args;
+    let ids: Vec<&str> = objects.iter().map(ResourceId::as_str).collect();
+    let mut params =
+        vec![("resourcetype", resource.as_str().to_owned()), ("resourceids", ids.join(","))];
+    for ((key_param, value_param), (key, value)) in TAG_PARAMS.into_iter().zip(tags) {
+        params.push((key_param, (*key).to_owned()));
+        params.push((value_param, value.clone()));
+    }
+    change(Command::CreateTags, Gives::Nothing, params)
 }
 
 fn change(command: Command, gives: Gives, params: Params) -> Change {

@@ -76,6 +76,9 @@ impl<T: Transport, R: Runtime> Client<T, R> {
             warn!(command = command.name(), %job, "the answer is lost, asking for the job");
             return Ok(Accepted::Job { job, id: None, lost: Some(failure) });
         }
+        if failure.is_denial() {
+            self.note_denied(command.name());
+        }
         let refusal = failure.server();
         if refusal.is_some_and(|error| already_so(command.verb(), Stage::Request, error)) {
             debug!(command = command.name(), "it was so already");

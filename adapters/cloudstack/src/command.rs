@@ -10,7 +10,7 @@ pub enum Verb {
     Read,
     /// associateIpAddress and the create commands: the object exists before the job does.
     Create,
-    /// updateLoadBalancerRule.
+    /// updateLoadBalancerRule, createTags.
     Update,
     /// assignToLoadBalancerRule.
     Assign,
@@ -69,4 +69,5 @@ commands! {
     DeleteFirewallRule, "deleteFirewallRule", Delete;
     CreateNetworkAcl, "createNetworkACL", Create;
     DeleteNetworkAcl, "deleteNetworkACL", Delete;
+    CreateTags, "createTags", Update;
 }

@@ -84,7 +84,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         let now = self.runtime.now();
         if self.learned().denied.insert(command, now).is_none() {
             let cost = cost_of(command);
-            warn!(command, cost, "the role may not use an optional command");
+            warn!(command, cost, "the role may not use a command");
         }
     }
 
@@ -128,7 +128,8 @@ fn cost_of(command: &str) -> &'static str {
         "listPortForwardingRules" => {
             "port forwards on an address show only as rules of an unknown kind before its release"
         }
-        _ => "unknown",
+        "createTags" => "objects are not tagged; ownership is known without",
+        _ => "Services that need it fail",
     }
 }
 

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use ccm_core::model::service::Ingress;
+use ccm_core::node::PROVIDED_NODE_IP_ANNOTATION;
 use ccm_core::parse::raw::{RawNode, RawService, RawServicePort};
 
 /// Reduces a Service to what the core reads.
@@ -59,7 +60,10 @@ fn entry(ingress: &LoadBalancerIngress) -> Ingress {
 /// Reduces a Node to what the core reads.
 pub fn node(node: &Node) -> RawNode {
     let Node { metadata, spec, status } = node;
-    let ObjectMeta { name, labels, deletion_timestamp, .. } = metadata;
+    let ObjectMeta {
+        name, labels, annotations, uid, creation_timestamp, deletion_timestamp, ..
+    } = metadata;
+    let provided = annotations.as_ref().and_then(|known| known.get(PROVIDED_NODE_IP_ANNOTATION));
     let spec: Option<&NodeSpec> = spec.as_ref();
     let status: Option<&NodeStatus> = status.as_ref();
     RawNode {
@@ -79,7 +83,16 @@ pub fn node(node: &Node) -> RawNode {
             .iter()
             .map(|address| (address.type_.clone(), address.address.clone()))
             .collect(),
+        uid: uid.clone(),
+        creation_timestamp: creation_timestamp.as_ref().map(|time| time.0),
+        ready: status.and_then(ready),
+        provided_node_ip: provided.cloned(),
     }
+}
+
+fn ready(status: &NodeStatus) -> Option<String> {
+    let mut conditions = status.conditions.iter().flatten();
+    conditions.find(|condition| condition.type_ == "Ready").map(|found| found.status.clone())
 }
 
 #[cfg(test)]
@@ -139,12 +152,21 @@ mod tests {
     #[test]
     fn every_field_of_a_node_arrives() {
         let object: Node = serde_json::from_value(json!({
-            "metadata": {"name": "node-1", "labels": {"a": "b"}},
+            "metadata": {
+                "name": "node-1", "labels": {"a": "b"}, "uid": "7a1c2a30",
+                "creationTimestamp": "2026-12-01T20:41:36Z",
+                "annotations": {"alpha.kubernetes.io/provided-node-ip": "10.1.1.11"}
+            },
             "spec": {
                 "providerID": "cloudstack:///u1",
                 "taints": [{"key": "k", "effect": "NoSchedule"}]
             },
-            "status": {"addresses": [{"type": "InternalIP", "address": "10.1.1.11"}]}
+            "status": {
+                "addresses": [{"type": "InternalIP", "address": "10.1.1.11"}],
+                "conditions": [
+                    {"type": "DiskPressure", "status": "False"}, {"type": "Ready", "status": "Unknown"}
+                ]
+            }
         }))
         .unwrap();
         let expected = RawNode {
@@ -154,6 +176,10 @@ mod tests {
             provider_id: Some("cloudstack:///u1".into()),
             taints: vec!["k".into()],
             addresses: vec![("InternalIP".into(), "10.1.1.11".into())],
+            uid: Some("7a1c2a30".into()),
+            creation_timestamp: Some("2026-12-01T20:41:36Z".parse().unwrap()),
+            ready: Some("Unknown".into()),
+            provided_node_ip: Some("10.1.1.11".into()),
         };
         assert_eq!(node(&object), expected);
         assert_eq!(node(&Node::default()), RawNode::default());

@@ -81,7 +81,7 @@ settings! {
         "Marks what this cluster owns in CloudStack; it must never change and never be shared, and manifest mode needs it.";
     OwnershipTags = "ownership-tags", None, "CLOUDSTACK_OWNERSHIP_TAGS", true,
         "boolean", "`off`",
-        "Is to tag what the controller makes too, which comes later: it changes nothing yet; tags are read in any case, and ownership is known without them.";
+        "Tags what is the controller's with `k8s-cluster`, `k8s-service` and `k8s-kind`, one call for each type of object; tags are read in any case, and ownership is known without them.";
     AdoptUnrecordedAddresses = "adopt-unrecorded-addresses", None, "CLOUDSTACK_ADOPT_UNRECORDED_ADDRESSES", true,
         "`evidence`, `keep` or `release`", "`evidence`",
         "Says whether an address that another controller left without a record is released with its Service: if it was allocated for it by all evidence, never, or always.";

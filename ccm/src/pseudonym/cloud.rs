@@ -116,6 +116,7 @@ impl Pass {
             list: self.names.id(&found.list)?,
             cidrs: self.addresses.set(&found.cidrs)?,
             reason: reason.map(|text| self.description(text)).transpose()?,
+            tags: self.tags(&found.tags),
             protocol: found.protocol.clone(),
             ports: found.ports,
             ingress: found.ingress,
@@ -144,7 +145,7 @@ impl Pass {
     }
 
     fn machine(&mut self, found: &VirtualMachine) -> Result<VirtualMachine> {
-        let VirtualMachine { id, name, state, zone, offering, nics } = found;
+        let VirtualMachine { id, name, state, zone, offering, nics, public_ip } = found;
         Ok(VirtualMachine {
             id: self.names.id(id)?,
             name: self.names.host(name),
@@ -152,6 +153,7 @@ impl Pass {
             zone: self.names.take(Kind::Zone, zone),
             offering: offering.as_ref().map(|name| self.names.take(Kind::Offering, name)),
             nics: all(nics, |nic| self.nic(nic))?,
+            public_ip: public_ip.map(|address| self.addresses.v4(address)),
         })
     }
 

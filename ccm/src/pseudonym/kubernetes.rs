@@ -157,7 +157,18 @@ impl Pass {
     }
 
     fn node(&mut self, raw: &RawNode) -> RawNode {
-        let RawNode { name, deleting, labels, provider_id, taints, addresses } = raw;
+        let RawNode {
+            name,
+            deleting,
+            labels,
+            provider_id,
+            taints,
+            addresses,
+            uid,
+            creation_timestamp,
+            ready,
+            provided_node_ip,
+        } = raw;
         let labels = labels.iter().filter(|(key, _)| NODE_LABELS.contains(&key.as_str()));
         let taints = taints.iter().filter(|key| NODE_TAINTS.contains(&key.as_str()));
         let address = |(kind, text): &(String, String)| {
@@ -171,7 +182,17 @@ impl Pass {
             labels: labels.map(|(key, value)| (key.clone(), value.clone())).collect(),
             provider_id: provider_id.as_ref().map(|text| self.provider_id(text)),
             taints: taints.cloned().collect(),
+            uid: uid.as_ref().map(|uid| self.names.take(Kind::Uid, uid)),
+            creation_timestamp: *creation_timestamp,
+            ready: ready.clone(),
+            provided_node_ip: provided_node_ip.as_ref().map(|text| self.node_ips(text)),
         }
+    }
+
+    /// One address, or two with a comma in between.
+    fn node_ips(&mut self, text: &str) -> String {
+        let texts: Vec<String> = text.split(',').map(|text| self.address(text)).collect();
+        texts.join(",")
     }
 
     fn provider_id(&mut self, text: &str) -> String {

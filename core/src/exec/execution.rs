@@ -148,7 +148,7 @@ impl<'p> Execution<'p> {
             && !self.failed.contains_key(&step.id);
         untouched
             && step.after.iter().all(|id| self.outputs.contains_key(id))
-            && resolve(&step.action, &self.outputs).is_none_or(|call| lanes.clone().enter(&call))
+            && resolve(&step.action, &self.outputs).is_none_or(|call| lanes.is_free_for(&call))
     }
 
     /// Port forwards show only in the fresh read before a release.
@@ -176,6 +176,11 @@ impl<'p> Execution<'p> {
             && error.effect == Effect::No
         {
             self.lessons.taken_ports.insert((args.address.clone(), args.public_port));
+        }
+        if let Call::CreateTags(args) = call
+            && !matches!(error.fault, Fault::Transient | Fault::Throttled)
+        {
+            self.lessons.untaggable.extend(args.objects.iter().cloned());
         }
         if let Call::CreateFirewallRule(args) = call
             && refuses_firewall(error)

@@ -1,6 +1,6 @@
 //! What a call gives back when it succeeds.
 
-use crate::ids::{FirewallRuleId, LoadBalancerRuleId, NetworkAclItemId};
+use crate::ids::{FirewallRuleId, LoadBalancerRuleId, NetworkAclItemId, ResourceId};
 use crate::plan::action::ResolvedAddress;
 
 /// The result of a [`Call`](crate::plan::action::Call). For an async command: of its finished job.
@@ -24,6 +24,17 @@ impl Output {
     /// The address, if it is one.
     pub fn address(&self) -> Option<&ResolvedAddress> {
         if let Self::Address(address) = self { Some(address) } else { None }
+    }
+
+    /// The object that was made, if one was.
+    pub fn resource(&self) -> Option<ResourceId> {
+        match self {
+            Self::Address(address) => Some((&address.id).into()),
+            Self::LoadBalancerRule(id) => Some(id.into()),
+            Self::FirewallRule(id) => Some(id.into()),
+            Self::NetworkAclItem(id) => Some(id.into()),
+            Self::AddressUse(_) | Self::Done => None,
+        }
     }
 
     /// The load balancer rule, if it is one.

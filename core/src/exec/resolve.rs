@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use crate::exec::output::Output;
-use crate::ids::{LoadBalancerRuleId, PublicIpId};
+use crate::ids::{LoadBalancerRuleId, PublicIpId, ResourceId};
 use crate::plan::StepId;
 use crate::plan::action::{
     Action, AddressDraft, AssignToLoadBalancerRule, Call, CreateFirewallRule,
-    CreateLoadBalancerRule, Edit, IngressDraft, MemberDraft, PatchService, RecordDraft, Ref,
-    ResolvedAddress,
+    CreateLoadBalancerRule, CreateTags, Edit, IngressDraft, MemberDraft, PatchService, RecordDraft,
+    Ref, ResolvedAddress,
 };
 
 /// What the steps so far gave.
@@ -58,6 +58,11 @@ pub(super) fn resolve(action: &Action, outputs: &Outputs) -> Option<Call> {
         Action::DeleteFirewallRule(args) => Call::DeleteFirewallRule(args),
         Action::CreateNetworkAcl(args) => Call::CreateNetworkAcl(args),
         Action::DeleteNetworkAcl(args) => Call::DeleteNetworkAcl(args),
+        Action::CreateTags(CreateTags { resource, objects, tags }) => {
+            let objects = objects.into_iter().map(|object| resource_id(object, outputs));
+            let objects = objects.collect::<Option<_>>()?;
+            Call::CreateTags(CreateTags { resource, objects, tags })
+        }
         Action::PatchService(patch) => Call::PatchService(self::patch(patch, outputs)?),
     })
 }
@@ -124,5 +129,12 @@ fn rule_id(reference: Ref<LoadBalancerRuleId>, outputs: &Outputs) -> Option<Load
     match reference {
         Ref::Existing(id) => Some(id),
         Ref::Pending(pending) => outputs.get(pending.step())?.rule().cloned(),
+    }
+}
+
+fn resource_id(reference: Ref<ResourceId>, outputs: &Outputs) -> Option<ResourceId> {
+    match reference {
+        Ref::Existing(id) => Some(id),
+        Ref::Pending(pending) => outputs.get(pending.step())?.resource(),
     }
 }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use crate::ids::{JobId, PublicIpId, ServiceKey, VpcId};
+use crate::ids::{JobId, PublicIpId, ResourceId, ServiceKey, VpcId};
 use node::Node;
 use service::Service;
 
@@ -41,6 +41,8 @@ pub struct Learned {
     pub held_addresses: BTreeMap<PublicIpId, (String, Timestamp)>,
     /// VPCs in which a first createFirewallRule was refused because they have no Firewall service.
     pub vpcs_without_firewall: BTreeSet<VpcId>,
+    /// Objects that createTags failed for, with when. They are tried again after 5 minutes.
+    pub untaggable: BTreeMap<ResourceId, Timestamp>,
 }
 
 impl Learned {
@@ -49,18 +51,31 @@ impl Learned {
 
     /// Takes what one more execution learned at `now`.
     pub fn absorb(&mut self, lessons: Lessons, now: Timestamp) {
-        let Lessons { refused_jobs, taken_ports, held_addresses, vpcs_without_firewall } = lessons;
+        let Lessons {
+            refused_jobs,
+            taken_ports,
+            held_addresses,
+            vpcs_without_firewall,
+            untaggable,
+        } = lessons;
         self.refused_jobs.extend(refused_jobs);
         self.taken_ports.extend(taken_ports.into_iter().map(|port| (port, now)));
         let held = held_addresses.into_iter().map(|(address, by)| (address, (by, now)));
         self.held_addresses.extend(held);
         self.vpcs_without_firewall.extend(vpcs_without_firewall);
+        self.untaggable.extend(untaggable.into_iter().map(|object| (object, now)));
     }
 
     /// What a fresh read found on an address not long ago.
     pub fn holder(&self, address: &PublicIpId, now: Timestamp) -> Option<&str> {
         let (by, at) = self.held_addresses.get(address)?;
         (now.duration_since(*at).as_mins() < Self::MEMORY_MINUTES).then_some(by)
+    }
+
+    /// Whether tagging an object failed not long ago.
+    pub fn is_untaggable(&self, object: &ResourceId, now: Timestamp) -> bool {
+        let failed = self.untaggable.get(object);
+        failed.is_some_and(|at| now.duration_since(*at).as_mins() < Self::MEMORY_MINUTES)
     }
 
     /// Whether a port was refused as taken not long ago.
@@ -81,4 +96,6 @@ pub struct Lessons {
     pub held_addresses: BTreeMap<PublicIpId, String>,
     /// See [`Learned::vpcs_without_firewall`].
     pub vpcs_without_firewall: BTreeSet<VpcId>,
+    /// See [`Learned::untaggable`].
+    pub untaggable: BTreeSet<ResourceId>,
 }

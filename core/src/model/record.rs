@@ -83,8 +83,8 @@ impl Intents {
     }
 
     /// The latest first.
-    pub fn iter(&self) -> std::slice::Iter<'_, Intent> {
-        self.0.iter()
+    pub fn as_slice(&self) -> &[Intent] {
+        &self.0
     }
 
     /// Whether no call is out.
@@ -110,7 +110,7 @@ impl IntoIterator for Intents {
 
 impl fmt::Display for Intents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let texts: Vec<String> = self.iter().map(ToString::to_string).collect();
+        let texts: Vec<String> = self.0.iter().map(ToString::to_string).collect();
         f.write_str(&texts.join(Self::SEPARATOR))
     }
 }
@@ -399,7 +399,7 @@ mod tests {
         for text in [one, &two] {
             assert_eq!(Intents::parse(text).unwrap().to_string(), text);
         }
-        assert_eq!(Intents::parse(&two).unwrap().iter().count(), 2);
+        assert_eq!(Intents::parse(&two).unwrap().as_slice().len(), 2);
         for text in ["", "a b c", "x 2026-12-01T20:48:10Z", "x 2026-12-01T20:48:10Z u extra"] {
             assert!(Intents::parse(text).is_err(), "{text:?}");
             assert!(Intents::parse(&format!("{one}, {text}")).is_err(), "{text:?}");

@@ -229,7 +229,7 @@ where
 }
 
 fn holds_address(machine: &VirtualMachine, node: &Node) -> bool {
-    node.internal_ips.iter().any(|address| machine.has_address(address))
+    node.internal_ips().any(|address| machine.has_address(&address))
 }
 
 /// Administrators see destroyed machines; assigning one fails the whole call.

@@ -288,6 +288,8 @@ pub struct NetworkAclItem {
     pub reason: Option<String>,
     /// `state`.
     pub state: RuleState,
+    /// `tags`.
+    pub tags: BTreeMap<String, String>,
 }
 
 impl NetworkAclItem {
@@ -371,6 +373,9 @@ pub struct VirtualMachine {
     pub offering: Option<String>,
     /// `nic[]`.
     pub nics: Vec<Nic>,
+    /// `publicip`: of static NAT.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_ip: Option<Ipv4Addr>,
 }
 
 impl VirtualMachine {

@@ -16,6 +16,14 @@ use crate::observe::index::Observed;
 pub const TAG_CLUSTER: &str = "k8s-cluster";
 /// Tag that names the Service (its uid) of an object.
 pub const TAG_SERVICE: &str = "k8s-service";
+/// Tag that names the kind of Kubernetes object that [`TAG_SERVICE`] is the uid of.
+pub const TAG_KIND: &str = "k8s-kind";
+
+/// Whether an object bears one of our tags. CloudStack compares keys without regard to case.
+pub fn is_tagged(tags: &BTreeMap<String, String>) -> bool {
+    let ours = [TAG_CLUSTER, TAG_SERVICE, TAG_KIND];
+    tags.keys().any(|key| ours.iter().any(|tag| tag.eq_ignore_ascii_case(key)))
+}
 
 /// Whose a rule is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -38,7 +38,7 @@ impl Scope {
         let recorded = &service.recorded;
         let published = recorded.ingress.iter().filter_map(|entry| entry.ip.as_deref());
         self.addresses.extend(published.filter_map(|ip| ip.parse::<Ipv4Addr>().ok()));
-        self.jobs.extend(recorded.intents.iter().map(|intent| intent.job.clone()));
+        self.jobs.extend(recorded.intents.as_slice().iter().map(|intent| intent.job.clone()));
         let record = recorded.record.iter().flat_map(|record| &record.addresses);
         self.address_ids.extend(record.map(|address| address.id.clone()));
         self.address_ids.extend(recorded.fork.iter().map(|fork| fork.address.clone()));

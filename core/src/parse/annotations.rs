@@ -115,7 +115,7 @@ annotations! {
     VERDICT = "ip-associated-by-controller", Boolean, "not set", Controller,
         "Tells whether the controller associated the address, and so releases it when the Service goes.";
     INTENT = "ip-intent", Intent, "not set", Controller,
-        "Tells that a request for a new address may be under way.";
+        "Tells which requests for a new address may be under way, the latest first.";
     RECORD = "record", Record, "not set", Controller,
         "Tells which addresses, openings and ACL items are this Service's.";
     FORK_ID = "id", Id, "not set", Fork,

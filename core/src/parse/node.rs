@@ -8,7 +8,9 @@
 //!
 //! Readiness, cordons and the control-plane role make no difference.
 
-use crate::model::node::{Eligibility, Node};
+use crate::ids::NodeUid;
+use crate::model::node::{AddressType, CloudTaints, Eligibility, Node, NodeAddress};
+use crate::node::{SHUTDOWN_TAINT, UNINITIALIZED_TAINT};
 use crate::parse::provider_id;
 use crate::parse::raw::RawNode;
 
@@ -23,15 +25,38 @@ const FALSE: [&str; 6] = ["0", "f", "F", "false", "FALSE", "False"];
 
 /// Reads a Node. Nothing about it can be wrong enough to refuse it.
 pub fn node(raw: &RawNode) -> Node {
-    let RawNode { name, deleting: _, labels: _, provider_id, taints: _, addresses } = raw;
+    let RawNode {
+        name,
+        deleting: _,
+        labels,
+        provider_id,
+        taints,
+        addresses,
+        uid,
+        creation_timestamp,
+        ready,
+        provided_node_ip,
+    } = raw;
+    let provider_id = provider_id.as_deref().unwrap_or_default();
+    let address = |(kind, address): &(String, String)| NodeAddress {
+        kind: AddressType::parse(kind),
+        address: address.clone(),
+    };
+    let tainted = |key: &str| taints.iter().any(|taint| taint == key);
     Node {
         name: name.clone(),
-        provider_id: provider_id::provider_id(provider_id.as_deref().unwrap_or_default()),
-        internal_ips: addresses
-            .iter()
-            .filter(|(kind, _)| kind == "InternalIP")
-            .filter_map(|(_, address)| address.parse().ok())
-            .collect(),
+        uid: uid.as_deref().and_then(|uid| NodeUid::parse(uid).ok()),
+        created: *creation_timestamp,
+        labels: labels.clone(),
+        provider_id: provider_id::provider_id(provider_id),
+        has_provider_id: !provider_id.is_empty(),
+        taints: CloudTaints {
+            uninitialized: tainted(UNINITIALIZED_TAINT),
+            shutdown: tainted(SHUTDOWN_TAINT),
+        },
+        ready: ready.as_deref() == Some("True"),
+        addresses: addresses.iter().map(address).collect(),
+        provided_node_ip: provided_node_ip.clone(),
         eligibility: eligibility(raw),
     }
 }
@@ -102,7 +127,7 @@ mod tests {
         let read = node(&raw);
         assert_eq!(read.provider_id, ProviderId::None);
         assert_eq!(
-            read.internal_ips,
+            read.internal_ips().collect::<Vec<_>>(),
             ["10.1.1.11".parse::<std::net::IpAddr>().unwrap(), "2001:db8::1".parse().unwrap()]
         );
     }

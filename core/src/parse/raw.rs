@@ -73,4 +73,16 @@ pub struct RawNode {
     pub taints: Vec<String>,
     /// `status.addresses` as (type, address).
     pub addresses: Vec<(String, String)>,
+    /// `metadata.uid`; manifests often have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    /// `metadata.creationTimestamp`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub creation_timestamp: Option<Timestamp>,
+    /// `status` of the condition `Ready`: True, False or Unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<String>,
+    /// Annotation `alpha.kubernetes.io/provided-node-ip`: kubelet's `--node-ip`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provided_node_ip: Option<String>,
 }

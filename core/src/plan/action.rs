@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::cidr::{CidrSet, Sources};
 use crate::ids::{
     ClusterId, FirewallRuleId, JobId, LoadBalancerRuleId, NetworkAclItemId, NetworkAclListId,
-    NetworkId, ProjectId, PublicIpId, ServiceKey, ServiceUid, VirtualMachineId, VpcId,
+    NetworkId, ProjectId, PublicIpId, ResourceId, ServiceKey, ServiceUid, VirtualMachineId, VpcId,
 };
 use crate::model::record::{AddressRecord, Intents, MemberDigest, Opening, Record, Verdict};
 use crate::model::service::{Algorithm, Port, RuleProtocol};
@@ -226,6 +226,42 @@ pub struct DeleteNetworkAcl {
     pub list: NetworkAclListId,
     /// The port that it closes, for people.
     pub port: Port,
+}
+
+/// `resourcetype` of createTags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ResourceType {
+    /// An address.
+    PublicIpAddress,
+    /// A load balancer rule.
+    LoadBalancer,
+    /// A firewall rule.
+    FirewallRule,
+    /// A network ACL item, not a list.
+    NetworkAcl,
+}
+
+impl ResourceType {
+    /// As the API spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::PublicIpAddress => "PublicIpAddress",
+            Self::LoadBalancer => "LoadBalancer",
+            Self::FirewallRule => "FirewallRule",
+            Self::NetworkAcl => "NetworkACL",
+        }
+    }
+}
+
+/// createTags: all of them on all objects, or none on any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreateTags<O> {
+    /// `resourcetype`.
+    pub resource: ResourceType,
+    /// `resourceids`; never empty.
+    pub objects: Vec<O>,
+    /// `tags[i].key` and `tags[i].value`.
+    pub tags: [(&'static str, String); 3],
 }
 
 /// One patch of `services/status`. `A` names addresses, `R` rules.
@@ -461,6 +497,8 @@ actions! {
     CreateNetworkAcl(CreateNetworkAcl, CreateNetworkAcl), "createNetworkACL", Change;
     /// See [`DeleteNetworkAcl`].
     DeleteNetworkAcl(DeleteNetworkAcl, DeleteNetworkAcl), "deleteNetworkACL", Change;
+    /// See [`CreateTags`].
+    CreateTags(CreateTags<Ref<ResourceId>>, CreateTags<ResourceId>), "createTags", Change;
     /// See [`PatchService`].
     PatchService(PlannedPatch, ResolvedPatch), "patch services/status", Write;
 }
@@ -484,6 +522,9 @@ impl Action {
             Self::CreateLoadBalancerRule(create) => steps.extend(create.address.pending()),
             Self::AssignToLoadBalancerRule(assign) => steps.extend(assign.rule.pending()),
             Self::CreateFirewallRule(create) => steps.extend(create.address.pending()),
+            Self::CreateTags(create) => {
+                steps.extend(create.objects.iter().filter_map(Ref::pending));
+            }
             Self::PatchService(patch) => steps.extend(patch.references()),
             Self::AssociateIpAddress(_)
             | Self::CheckAddressUnused(_)

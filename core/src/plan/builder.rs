@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ids::{LoadBalancerRuleId, PublicIpId, ServiceKey};
+use crate::ids::{LoadBalancerRuleId, PublicIpId, ResourceId, ServiceKey};
 use crate::plan::action::{
     Action, AssignToLoadBalancerRule, AssociateIpAddress, CreateLoadBalancerRule, Pending, Ref,
     ResolvedAddress,
@@ -22,7 +22,7 @@ pub type After = BTreeSet<StepId>;
 impl Builder {
     /// An empty plan for a Service.
     pub fn new(service: ServiceKey) -> Self {
-        Self { plan: Plan { service, steps: Vec::new() } }
+        Self { plan: Plan::new(service) }
     }
 
     /// Adds a step. It waits for `after` and for every step that it takes an id from.
@@ -91,14 +91,31 @@ impl Builder {
         self.add(name, action, after, reason, Disruption::Reload)
     }
 
-    /// The ids of all steps so far.
+    /// The ids of all steps so far that others may have to wait for: nothing waits for a tag.
     pub fn all(&self) -> After {
-        self.plan.steps.iter().map(|step| step.id.clone()).collect()
+        let steps = self.plan.steps.iter();
+        let steps = steps.filter(|step| !matches!(step.action, Action::CreateTags(_)));
+        steps.map(|step| step.id.clone()).collect()
+    }
+
+    /// What the steps so far do.
+    pub fn actions(&self) -> impl Iterator<Item = (&StepId, &Action)> {
+        self.plan.steps.iter().map(|step| (&step.id, &step.action))
+    }
+
+    /// Whatever a step of the plan makes, as createTags names it.
+    pub fn made(&self, step: &StepId) -> Ref<ResourceId> {
+        Ref::Pending(Pending::new(step.clone()))
     }
 
     /// Whether any step touches CloudStack.
     pub fn touches_cloud(&self) -> bool {
         self.plan.touches_cloud()
+    }
+
+    /// Names addresses that the plan works on.
+    pub fn work_on(&mut self, addresses: impl IntoIterator<Item = PublicIpId>) {
+        self.plan.addresses.extend(addresses);
     }
 
     /// The finished plan. Steps name only the last of those that they wait for.

@@ -249,7 +249,7 @@ fn unintended_associates(case: &Case<'_>) -> Vec<StepId> {
     broken(case.changes(), |step| match &step.action {
         Action::AssociateIpAddress(call) if case.policy.mode == Mode::Cluster => !case
             .written_before(step, |patch| {
-                let mut intents = patch.intents.value().into_iter().flat_map(Intents::iter);
+                let mut intents = patch.intents.value().into_iter().flat_map(Intents::as_slice);
                 intents.any(|intent| intent.job == call.job)
             }),
         _ => false,
@@ -458,6 +458,7 @@ fn works_on(case: &Case<'_>, step: &Step, address: &PublicIpId) -> bool {
         | Action::DisassociateIpAddress(_)
         | Action::CreateNetworkAcl(_)
         | Action::DeleteNetworkAcl(_)
+        | Action::CreateTags(_)
         | Action::PatchService(_) => false,
     }
 }

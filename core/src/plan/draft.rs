@@ -70,7 +70,11 @@ impl<'a, 'b> Draft<'a, 'b> {
     }
 
     /// The finished plan.
-    pub(super) fn finish(self) -> Planned {
+    pub(super) fn finish(mut self) -> Planned {
+        let held = self.standing.addresses.iter().map(|holding| holding.id.clone());
+        let asked = self.service.requested_address;
+        let asked = asked.and_then(|ip| self.planner.observed.address_by_ip(ip));
+        self.builder.work_on(held.chain(asked.map(|address| address.id.clone())));
         Planned { plan: self.builder.finish(), report: self.report }
     }
 

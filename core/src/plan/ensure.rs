@@ -26,7 +26,7 @@ use crate::plan::serve::{self, PortWork, Site};
 use crate::plan::standing::Standing;
 use crate::plan::writes::{Address, Rules, Writes};
 use crate::plan::{
-    Planned, firewall_rule, load_balancer_rule, member, network_acl, release, upkeep,
+    Planned, firewall_rule, load_balancer_rule, member, network_acl, release, tag, upkeep,
 };
 
 /// A Service that can't be read: what already works is left working.
@@ -118,6 +118,7 @@ impl<'a> Decision<'a> {
         let rules = self.add_port_steps(draft, &works, &address);
         self.remove_stale_ports(draft, &stale);
         let served = !nothing_to_serve && works.iter().all(|work| work.members.serves());
+        tag::add_steps(draft, self.target.holding().as_ref());
         let published = writes.publish(draft, &address, &rules, served);
         if served {
             self.leave_replaced_addresses(draft, &writes, &address, &rules, &published);

@@ -13,7 +13,7 @@
 use crate::cidr::{Cidr, CidrSet};
 use crate::model::record::Opening;
 use crate::model::service::{Port, Service};
-use crate::observe::ownership::{Owner, port_of};
+use crate::observe::ownership::{Owner, TAG_SERVICE, port_of};
 use crate::observe::{FirewallRule, RuleState};
 use crate::plan::planner::Planner;
 use crate::plan::report::Note;
@@ -94,7 +94,7 @@ pub(super) fn change<'a>(
 /// Rules on an address that are ours, and those of others that open `port`.
 ///
 /// On an address of ours every rule on exactly a port of ours is ours. On a user's address it is
-/// those that were recorded; in adoption all on exactly the port; with the record lost those that
+/// those that bear our tag or were recorded; in adoption all on exactly the port; with the record lost those that
 /// the Service asks for now. A port that somebody else serves is theirs, with all that opens it.
 pub(super) fn own_and_foreign<'a>(
     planner: &Planner<'a>,
@@ -110,6 +110,7 @@ pub(super) fn own_and_foreign<'a>(
         rule.port() == Some(port)
             && !theirs
             && (ours
+                || rule.tags.get(TAG_SERVICE).is_some_and(|uid| uid == service.uid.as_str())
                 || match basis {
                     Basis::Adoption => holding.is_some(),
                     Basis::Record => is_recorded(service, port, &rule.cidrs),

@@ -17,7 +17,7 @@ use crate::plan::standing::{IntentState, Standing};
 /// A fresh intent. The job id is new for every instant, and for the same instant if an earlier
 /// intent stands there: a job id is never sent twice.
 pub(super) fn fresh(service: &Service, now: Timestamp) -> Intent {
-    let earlier = service.recorded.intents.iter().next().map(|intent| intent.job.to_string());
+    let earlier = service.recorded.intents.as_slice().first().map(|intent| intent.job.to_string());
     let name = format!("associate {now} {} {}", service.uid, earlier.unwrap_or_default());
     let whole_seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
     Intent {
@@ -39,6 +39,7 @@ pub(super) fn settle(draft: &mut Draft<'_, '_>) -> After {
         match state {
             IntentState::Over { leftover: Some(id) } => {
                 let address = id.clone();
+                draft.builder.work_on([address.clone()]);
                 let action = Action::DisassociateIpAddress(DisassociateIpAddress { address });
                 let (after, reason) = (After::new(), Reason::AssociateUnfinished);
                 let none = Disruption::None;

@@ -27,6 +27,7 @@ pub mod report;
 mod serve;
 mod service_patch;
 pub mod standing;
+mod tag;
 mod teardown;
 mod upkeep;
 mod writes;
@@ -37,7 +38,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::ids::ServiceKey;
+use crate::ids::{PublicIpId, ServiceKey};
 use crate::model::Desired;
 use crate::model::policy::Policy;
 use crate::observe::index::Observed;
@@ -80,7 +81,7 @@ pub struct Planned {
 impl Planned {
     /// Nothing to do and nothing to say.
     pub fn nothing(service: ServiceKey) -> Self {
-        Self { plan: Plan { service, steps: Vec::new() }, report: report::Report::default() }
+        Self { plan: Plan::new(service), report: report::Report::default() }
     }
 }
 
@@ -104,11 +105,25 @@ pub fn plan(
 pub struct Plan {
     /// The Service.
     pub service: ServiceKey,
+    /// The addresses that are there and that it works on: those that the Service holds or asks for.
+    pub addresses: BTreeSet<PublicIpId>,
     /// The steps; each stands behind those that it waits for.
     pub steps: Vec<Step>,
 }
 
 impl Plan {
+    /// Nothing to do for a Service.
+    pub fn new(service: ServiceKey) -> Self {
+        Self { service, addresses: BTreeSet::new(), steps: Vec::new() }
+    }
+
+    /// Whether it releases an address.
+    pub fn releases(&self, address: &PublicIpId) -> bool {
+        self.steps.iter().any(|step| {
+            matches!(&step.action, Action::DisassociateIpAddress(release) if release.address == *address)
+        })
+    }
+
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()

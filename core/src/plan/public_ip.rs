@@ -25,6 +25,17 @@ pub(super) enum Target {
 }
 
 impl Target {
+    /// What the Service holds once it is served there, if the address is there.
+    pub(super) fn holding(&self) -> Option<Holding> {
+        match self {
+            Self::Held { address, ours } => {
+                let (id, allocated) = (address.id.clone(), address.allocated.clone());
+                Some(Holding { id, allocated, ours: *ours })
+            }
+            Self::New(_) => None,
+        }
+    }
+
     /// The address, if it is there.
     pub(super) fn held(&self) -> Option<&ResolvedAddress> {
         match self {

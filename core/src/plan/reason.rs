@@ -133,6 +133,8 @@ reasons! {
     ReleaseNeedsProof => "an address is released only if a fresh read finds nothing on it",
     /// Status has to be published.
     StatusDiffers => "the status does not say where the Service is served",
+    /// Something of ours bears no tag.
+    TagsMissing => "ownership-tags is on and these objects bear no tag of ours yet",
     /// Everything is gone.
     NothingLeft => "nothing of the Service is left in CloudStack",
 }

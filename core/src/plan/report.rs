@@ -200,6 +200,8 @@ notes! {
     Waiting VerdictNotHandedOver { address: PublicIpId, service: ServiceKey } => "address {address} is ours and goes over to Service {service}, which has not recorded it yet",
     /// The adopted ACL item stays.
     LeftAlone AclItemKept { item: NetworkAclItemId, by: String } => "ACL item {item} stays: {by}",
+    /// Tags are wanted and can't be had.
+    Warning TagsDenied { } => "ownership-tags is on, but the role may not use createTags; nothing is tagged, ownership is known without",
     /// A copied manifest.
     Warning RecordOfAnotherService { } => "the annotations hold the record of another Service (a copied or restored manifest); they are overwritten",
     /// A manifest without uid.

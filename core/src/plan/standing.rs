@@ -16,7 +16,7 @@ use crate::model::record::{Intent, Verdict};
 use crate::model::service::{Lifecycle, Service};
 use crate::model::{Desired, record};
 use crate::observe::index::Observed;
-use crate::observe::ownership::{Owner, Owners, Proof, TAG_SERVICE};
+use crate::observe::ownership::{Owner, Owners, Proof, TAG_CLUSTER, TAG_SERVICE};
 use crate::observe::{AddressState, AssociateJob, LoadBalancerRule, PublicIpAddress};
 
 /// Where the knowledge about a Service's addresses comes from.
@@ -134,7 +134,7 @@ pub fn take<'a>(
     };
     let stock = Stock { service, desired, observed, policy };
     stock.fill(&mut standing);
-    for intent in service.recorded.intents.iter() {
+    for intent in service.recorded.intents.as_slice() {
         let state = stock.intent_state(intent, &standing, now);
         if let IntentState::Done(id) = &state {
             stock.add_associated(&mut standing, id);
@@ -178,7 +178,7 @@ impl Stock<'_> {
                 Some(address) => {
                     // A tag outweighs a record; where they contradict each other nothing is proven.
                     let contradicted =
-                        recorded.ours && self.tag_verdict(address) == Some(Verdict::User);
+                        recorded.ours && self.tag_proof(address) == TagProof::OfOthers;
                     if contradicted {
                         standing.unproven.insert(recorded.id.clone());
                     }
@@ -269,16 +269,24 @@ impl Stock<'_> {
         rules: &[&LoadBalancerRule],
     ) -> Option<Verdict> {
         let marks = rules.iter().filter_map(|rule| Mark::parse(rule.description.as_deref()?));
-        self.tag_verdict(address).or_else(|| marks.filter_map(|mark| mark.address).min())
+        match self.tag_proof(address) {
+            TagProof::Ours => Some(Verdict::Ours),
+            TagProof::OfOthers => Some(Verdict::User),
+            TagProof::OfAnotherService | TagProof::None => {
+                marks.filter_map(|mark| mark.address).min()
+            }
+        }
     }
 
     /// Whose is an address that another controller left? `None`: it stays for want of proof.
     fn adopted_verdict(&self, address: &PublicIpAddress) -> Option<Verdict> {
         let recorded = self.service.recorded.verdict;
-        match (self.tag_verdict(address), recorded) {
-            (Some(Verdict::User), Some(Verdict::Ours)) => return None,
-            (Some(verdict), _) | (None, Some(verdict)) => return Some(verdict),
-            (None, None) => {}
+        match (self.tag_proof(address), recorded) {
+            (TagProof::OfOthers | TagProof::OfAnotherService, Some(Verdict::Ours)) => return None,
+            (TagProof::OfOthers | TagProof::OfAnotherService, _) => return Some(Verdict::User),
+            (TagProof::Ours, _) => return Some(Verdict::Ours),
+            (TagProof::None, Some(verdict)) => return Some(verdict),
+            (TagProof::None, None) => {}
         }
         let asked = self.service.spec.as_ref().is_ok_and(|spec| spec.requested_address.is_some());
         if asked || address.source_nat || address.static_nat.is_some() {
@@ -388,26 +396,32 @@ impl Stock<'_> {
         })
     }
 
-    /// A tag with our uid proves the address ours; one with another uid or cluster proves that it
-    /// is not.
-    fn tag_verdict(&self, address: &PublicIpAddress) -> Option<Verdict> {
-        use crate::observe::ownership::TAG_CLUSTER;
+    /// What the tags of an address say about this Service.
+    fn tag_proof(&self, address: &PublicIpAddress) -> TagProof {
         let service = address.tags.get(TAG_SERVICE);
         let cluster = address.tags.get(TAG_CLUSTER);
-        if service.is_none() && cluster.is_none() {
-            return None;
-        }
-        let same_service = service.is_none_or(|uid| uid == self.service.uid.as_str());
-        let same_cluster = cluster.is_none_or(|id| id == self.policy.cluster_id.as_str());
-        let proven = service.is_some() && same_service && same_cluster;
-        if proven {
-            Some(Verdict::Ours)
-        } else if same_service && same_cluster {
-            None
-        } else {
-            Some(Verdict::User)
+        let of_service = service.map(|uid| uid == self.service.uid.as_str());
+        let of_cluster = cluster.map(|id| id == self.policy.cluster_id.as_str());
+        match (of_service, of_cluster) {
+            (_, Some(false)) | (Some(false), None) => TagProof::OfOthers,
+            (Some(true), _) => TagProof::Ours,
+            (Some(false), Some(true)) => TagProof::OfAnotherService,
+            (None, _) => TagProof::None,
         }
     }
+}
+
+/// What the tags of an address say about a Service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TagProof {
+    /// It was associated for this Service.
+    Ours,
+    /// It was associated for another Service of this cluster, which may have handed it over.
+    OfAnotherService,
+    /// It is another cluster's, or of a Service of who knows where.
+    OfOthers,
+    /// Nothing.
+    None,
 }
 
 /// Whether a Service's record speaks of an address: the same id allocated at another time is

@@ -80,6 +80,16 @@ pub(super) fn arguments(action: &Action) -> Vec<(&'static str, String)> {
             [target].into_iter().chain(number).chain(fixed).chain([reason]).collect()
         }
         Action::DeleteNetworkAcl(call) => vec![("id", call.item.to_string())],
+        Action::CreateTags(call) => {
+            let objects: Vec<String> = call.objects.iter().map(ToString::to_string).collect();
+            let tags: Vec<String> =
+                call.tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            vec![
+                ("resourcetype", call.resource.as_str().to_owned()),
+                ("resourceids", objects.join(",")),
+                ("tags", tags.join(" ")),
+            ]
+        }
         Action::PatchService(patch) => self::patch(patch),
     }
 }
@@ -93,7 +103,7 @@ fn patch(patch: &PlannedPatch) -> Vec<(&'static str, String)> {
     let verdict = verdict.map(|verdict| format!("{verdict:?}").to_lowercase());
     let intents = intents.map(|intents| {
         let jobs: Vec<String> =
-            intents.iter().map(|intent| format!("job {}", intent.job)).collect();
+            intents.as_slice().iter().map(|intent| format!("job {}", intent.job)).collect();
         jobs.join(", ")
     });
     let record = record.map(|draft| {

@@ -115,10 +115,17 @@ fn part(observed: &Observed, action: &Action, replacement: &Replacement<'_>) -> 
             }
             None => whole(format!("- item {}", call.item)),
         },
+        Action::CreateTags(call) => {
+            about(call.resource.as_str(), format!("+ on {}", objects(call.objects.len())))
+        }
         Action::CheckAddressUnused(_) => return Vec::new(),
         Action::PatchService(_) => return writes(action),
     };
     vec![detail]
+}
+
+fn objects(count: usize) -> String {
+    if count == 1 { "1 object".to_owned() } else { format!("{count} objects") }
 }
 
 fn associate(observed: &Observed, call: &AssociateIpAddress) -> String {

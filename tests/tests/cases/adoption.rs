@@ -192,43 +192,45 @@ fn c079_a_swap_of_the_image_changes_nothing() {
     }
 }
 
+/// A tier with the rule of `web` that the Go controller made, and maybe one of somebody else's.
+pub fn tier_left_by_go(others: bool) -> Lab {
+    let mut setup = Setup::standard().nodes(&["tier1-1", "tier1-2"]);
+    setup.world.addresses.push(world::Address {
+        network: Some("tier-1".to_owned()),
+        vpc: Some("vpc-1".to_owned()),
+        ..allocated("203.0.113.60")
+    });
+    setup.world.rules.push(world::Rule {
+        private_port: 30080,
+        members: ["tier1-1", "tier1-2"].map(str::to_owned).to_vec(),
+        ..rule(&format!("{}-tcp-80", load_balancer_name("web")), "203.0.113.60", 80)
+    });
+    if others {
+        setup.world.addresses.push(world::Address {
+            network: Some("tier-2".to_owned()),
+            vpc: Some("vpc-1".to_owned()),
+            ..allocated("203.0.113.61")
+        });
+        setup.world.rules.push(rule("somebody-elses", "203.0.113.61", 80));
+    }
+    setup.world.vpcs[0].acl_lists[0].items.push(world::AclItem {
+        number: None,
+        protocol: "tcp".to_owned(),
+        start_port: Some(80),
+        end_port: None,
+        cidrs: vec!["0.0.0.0/0".to_owned()],
+        traffic: world::TrafficType::Ingress,
+        action: world::AclAction::Allow,
+        reason: None,
+        id: None,
+    });
+    setup.start()
+}
+
 #[test]
 fn c079_a_tier_that_the_go_controller_served() {
-    let new = |others: bool| {
-        let mut setup = Setup::standard().nodes(&["tier1-1", "tier1-2"]);
-        setup.world.addresses.push(world::Address {
-            network: Some("tier-1".to_owned()),
-            vpc: Some("vpc-1".to_owned()),
-            ..allocated("203.0.113.60")
-        });
-        setup.world.rules.push(world::Rule {
-            private_port: 30080,
-            members: ["tier1-1", "tier1-2"].map(str::to_owned).to_vec(),
-            ..rule(&format!("{}-tcp-80", load_balancer_name("web")), "203.0.113.60", 80)
-        });
-        if others {
-            setup.world.addresses.push(world::Address {
-                network: Some("tier-2".to_owned()),
-                vpc: Some("vpc-1".to_owned()),
-                ..allocated("203.0.113.61")
-            });
-            setup.world.rules.push(rule("somebody-elses", "203.0.113.61", 80));
-        }
-        setup.world.vpcs[0].acl_lists[0].items.push(world::AclItem {
-            number: None,
-            protocol: "tcp".to_owned(),
-            start_port: Some(80),
-            end_port: None,
-            cidrs: vec!["0.0.0.0/0".to_owned()],
-            traffic: world::TrafficType::Ingress,
-            action: world::AclAction::Allow,
-            reason: None,
-            id: None,
-        });
-        setup.start()
-    };
     for others in [false, true] {
-        let mut lab = new(others);
+        let mut lab = tier_left_by_go(others);
         let web = lab.create("web", |raw| served_by_go(raw, "203.0.113.60"));
         lab.settle(&web);
         assert_eq!(lab.changing_calls(), Vec::<&str>::new());

@@ -13,3 +13,4 @@ mod service;
 mod sharing;
 mod sources;
 mod support;
+mod tags;

@@ -52,7 +52,7 @@ pub fn steps(planned: &Planned) -> Vec<&str> {
 /// The plan up to a step.
 pub fn prefix(planned: &Planned, length: usize) -> Planned {
     let steps = planned.plan.steps.iter().take(length).cloned().collect();
-    let plan = Plan { service: planned.plan.service.clone(), steps };
+    let plan = Plan { steps, ..planned.plan.clone() };
     Planned { plan, report: planned.report.clone() }
 }
 

@@ -31,6 +31,11 @@ fn run(command: Command, kind: FaultKind, case: &str) -> Result<String, CallErro
     run_truly(&scene, command, case)
 }
 
+/// Something succeeded.
+pub fn check_done(found: Result<String, CallError>, case: &str) -> String {
+    found.unwrap_or_else(|error| panic!("{case}: {error}"))
+}
+
 /// A change failed as it should have.
 pub fn check_error(
     found: Result<String, CallError>,
@@ -60,7 +65,7 @@ fn effect_of_refusal(verb: Verb, code: u16) -> Effect {
 #[test]
 fn healthy_changes_are_done() {
     for command in changes() {
-        run_truly(&Scene::new(), command, command.name()).expect(command.name());
+        check_done(run_truly(&Scene::new(), command, command.name()), command.name());
     }
 }
 
@@ -92,7 +97,7 @@ fn an_answer_that_is_lost_on_its_way_is_found_by_its_job() {
     for command in changes() {
         for mishap in lost() {
             let case = format!("{} {mishap:?}", command.name());
-            run(command, FaultKind::After(mishap), &case).expect(&case);
+            check_done(run(command, FaultKind::After(mishap), &case), &case);
         }
     }
 }
@@ -117,7 +122,7 @@ fn a_throttled_change_is_sent_again_but_an_intent_is_not() {
         if command == Command::AssociateIpAddress {
             check_error(found, command, (Fault::Throttled, Effect::No), command.name());
         } else {
-            found.expect(command.name());
+            check_done(found, command.name());
         }
     }
 }

@@ -11,15 +11,15 @@ use ccm_core::cidr::{CidrSet, Sources};
 use ccm_core::exec::error::CallError;
 use ccm_core::ids::{
     FirewallRuleId, JobId, LoadBalancerRuleId, NetworkAclItemId, NetworkAclListId, NetworkId,
-    PublicIpId, VirtualMachineId,
+    PublicIpId, ResourceId, VirtualMachineId,
 };
 use ccm_core::model::service::{Algorithm, Port, RuleProtocol, Transport as PortTransport};
 use ccm_core::observe::scope::Scope;
 use ccm_core::plan::action::{
     AclTarget, AssignToLoadBalancerRule, AssociateIpAddress, Call, CheckAddressUnused,
-    CreateFirewallRule, CreateLoadBalancerRule, CreateNetworkAcl, DeleteFirewallRule,
+    CreateFirewallRule, CreateLoadBalancerRule, CreateNetworkAcl, CreateTags, DeleteFirewallRule,
     DeleteLoadBalancerRule, DeleteNetworkAcl, DisassociateIpAddress, Placement,
-    RemoveFromLoadBalancerRule, UpdateLoadBalancerRule,
+    RemoveFromLoadBalancerRule, ResourceType, UpdateLoadBalancerRule,
 };
 use ccm_simulator::Simulator;
 use ccm_simulator::faults::{Fault, FaultKind};
@@ -266,6 +266,13 @@ fn operation(command: Command) -> Operation {
                 port: port(443),
                 number: None,
                 reason: "test".to_owned(),
+            })
+        }),
+        Command::CreateTags => Operation::Call(|scene| {
+            Call::CreateTags(CreateTags {
+                resource: ResourceType::LoadBalancer,
+                objects: vec![ResourceId::from(&scene.rule)],
+                tags: ["a", "b", "c"].map(|key| (key, "1".to_owned())),
             })
         }),
         Command::DeleteNetworkAcl => Operation::Call(|scene| {

@@ -3,7 +3,7 @@
 use ccm_core::exec::error::{Effect, Fault};
 use ccm_simulator::faults::{FaultKind, Mishap};
 
-use crate::changes::{check_error, run_truly};
+use crate::changes::{check_done, check_error, run_truly};
 use crate::scene::{Scene, changes};
 
 #[test]
@@ -16,6 +16,6 @@ fn connections_that_end_without_an_answer_are_told_from_refusals() {
 
         let scene = Scene::over_http();
         scene.inject(command, FaultKind::After(Mishap::Closed), None);
-        run_truly(&scene, command, command.name()).expect(command.name());
+        check_done(run_truly(&scene, command, command.name()), command.name());
     }
 }

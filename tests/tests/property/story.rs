@@ -119,7 +119,8 @@ impl Story {
                 // What proves an address before its first rule is the record alone.
                 self.converge();
                 let key = Self::key(*number);
-                if self.lab.service(&key).is_none() || self.lab.plan(&key).0.report.is_blocked() {
+                let gone = self.lab.service(&key).is_none() || self.rules_of_key(&key).is_empty();
+                if gone || self.lab.plan(&key).0.report.is_blocked() {
                     // What a refused Service left open on a user's address is not what it asks
                     // for: without its record nothing proves that it is ours.
                     return;

@@ -138,7 +138,7 @@ fn expect_same_after_first_write(recorded: &Recorded, planned: &Planned) {
         return;
     }
     let service = planned.plan.service.clone();
-    let beginning = Plan { service, steps: vec![first.clone()] };
+    let beginning = Plan { steps: vec![first.clone()], ..Plan::new(service) };
     assert!(recorded.write(&beginning).is_success());
     let (again, _) = recorded.plan(&planned.plan.service);
     assert_eq!(changes(&again.plan), changes(&planned.plan), "{:#?}", planned.plan);

@@ -171,3 +171,16 @@ fn service_with_ipv6_only_is_refused() {
         story.answers(CLIENT, FIRST, 80, &NODES);
     });
 }
+
+#[test]
+fn ownership_tags_follow_everything_else() {
+    golden("options/ownership-tags", Setup::standard, |story| {
+        story.lab.policy.ownership_tags = true;
+        let web = story.lab.create("web", |_| ());
+        story.change("a new Service, with ownership-tags = on", &web);
+        story.answers(CLIENT, FIRST, 80, &NODES);
+        story.stay("nothing changed", &web);
+        story.lab.delete(&web);
+        story.change("the Service is deleted", &web);
+    });
+}

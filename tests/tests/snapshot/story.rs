@@ -206,7 +206,8 @@ fn compact(document: &Document) -> String {
 }
 
 fn lasting(params: &[(String, String)]) -> Vec<(String, String)> {
-    const MINTED: [&str; 6] = ["id", "publicipid", "ipaddressid", "customjobid", "aclid", "ids"];
+    const MINTED: [&str; 7] =
+        ["id", "publicipid", "ipaddressid", "customjobid", "aclid", "ids", "resourceids"];
     let kept = params.iter().filter(|(name, _)| !MINTED.contains(&name.as_str()));
     kept.cloned().collect()
 }

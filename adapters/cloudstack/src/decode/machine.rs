@@ -25,6 +25,7 @@ pub(crate) fn virtual_machine(value: &Value) -> Result<VirtualMachine, DecodeErr
         zone: fields.any_text("zonename").unwrap_or_default().to_owned(),
         offering: fields.optional_text("serviceofferingname").map(str::to_owned),
         nics,
+        public_ip: fields.optional_text("publicip").and_then(|text| text.parse().ok()),
     })
 }
 

@@ -82,6 +82,7 @@ pub(crate) fn acl_item(value: &Value) -> Result<NetworkAclItem, DecodeError> {
         number: fields.number("number")?,
         reason: fields.optional_text("reason").map(str::to_owned),
         state: rule_state(&fields)?,
+        tags: fields.tags(),
     })
 }
 

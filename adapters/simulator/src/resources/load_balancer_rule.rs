@@ -18,6 +18,7 @@ use crate::resources::firewall_rule::FirewallRule;
 use crate::resources::member::Mapping;
 use crate::resources::network::Network;
 use crate::resources::public_ip::{self, PublicIp};
+use crate::resources::stickiness;
 use crate::resources::tag::{ResourceType, inline_tags};
 use crate::resources::virtual_machine::VirtualMachine;
 use crate::table::{Key, Row};
@@ -428,6 +429,7 @@ pub(crate) fn push(cloud: &mut Cloud, key: Key<LoadBalancerRule>) -> Result<(), 
     if let Some(stored) = cloud.rules.get_mut(key) {
         *stored = row;
     }
+    stickiness::forget_revoked(cloud, key);
     Ok(())
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct Stickiness {
     /// As given, in any letter case.
     pub(crate) method: String,
     pub(crate) params: BTreeMap<String, String>,
+    /// Replaced or deleted, still listed until the push.
+    pub(crate) revoked: bool,
 }
 
 impl Row for Stickiness {
@@ -70,7 +72,14 @@ pub(crate) fn accept_create(cloud: &mut Cloud, call: &Call) -> Result<Accepted, 
     check_method(key, rule, method, &params)?;
     let id = cloud.ids.next_id();
     let name = call.params.text("name").unwrap_or_default().to_owned();
-    let row = Stickiness { id: id.clone(), rule: key, name, method: method.to_owned(), params };
+    let row = Stickiness {
+        id: id.clone(),
+        rule: key,
+        name,
+        method: method.to_owned(),
+        params,
+        revoked: false,
+    };
     let number = cloud.stickiness.insert(row).number();
     Ok(Accepted { id: Some(id), number, instance: Some(Instance { kind: "None", id: None }) })
 }
@@ -119,9 +128,10 @@ pub(crate) fn start_create(
         return Err(JobFailure::internal("Failed to create stickiness policy"));
     };
     for old in policies_of(cloud, rule).into_iter().filter(|key| *key != new) {
-        cloud.stickiness.bury(old);
+        revoke(cloud, old);
     }
-    let result = Object::new().with("stickinesspolicies", wrapper(cloud, rule)).into();
+    let shown = wrapper(cloud, rule, |row| !row.revoked);
+    let result = Object::new().with("stickinesspolicies", shown).into();
     Ok(Work::RulePushed { rule, result, refusal: "Failed to create stickiness policy" })
 }
 
@@ -142,7 +152,7 @@ pub(crate) fn start_delete(
     if !owner.is_some_and(|owner| cloud.may_use(call.caller, owner)) {
         return Err(JobFailure::permission());
     }
-    cloud.stickiness.bury(key);
+    revoke(cloud, key);
     let refusal = "Failed to delete load balancer policy";
     Ok(Work::RulePushed { rule, result: success(), refusal })
 }
@@ -156,7 +166,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
             "load balancer rule ID and stickiness policy ID can't be null",
         ));
     };
-    Ok(one(cloud, call, key, "stickinesspolicies", wrapper(cloud, key)))
+    Ok(one(cloud, call, key, "stickinesspolicies", wrapper(cloud, key, |_| true)))
 }
 
 /// listLBHealthCheckPolicies: a virtual router has none.
@@ -210,11 +220,39 @@ fn policies_of(cloud: &Cloud, rule: Key<LoadBalancerRule>) -> Vec<Key<Stickiness
     rows.map(|(key, _)| key).collect()
 }
 
-fn wrapper(cloud: &Cloud, rule: Key<LoadBalancerRule>) -> Object {
+fn revoke(cloud: &mut Cloud, key: Key<Stickiness>) {
+    if let Some(row) = cloud.stickiness.get_mut(key) {
+        row.revoked = true;
+    }
+}
+
+/// Drops the policies of a rule that were revoked, as every push of it does.
+pub(crate) fn forget_revoked(cloud: &mut Cloud, rule: Key<LoadBalancerRule>) {
+    for key in policies_of(cloud, rule) {
+        if cloud.stickiness.get(key).is_some_and(|row| row.revoked) {
+            cloud.stickiness.bury(key);
+        }
+    }
+}
+
+fn wrapper(
+    cloud: &Cloud,
+    rule: Key<LoadBalancerRule>,
+    shown: impl Fn(&Stickiness) -> bool,
+) -> Object {
     let policies: Vec<Value> = policies_of(cloud, rule)
         .into_iter()
         .filter_map(|key| cloud.stickiness.get(key))
-        .map(|row| json!({"id": row.id, "name": row.name, "methodname": row.method, "params": row.params}))
+        .filter(|row| shown(row))
+        .map(|row| {
+            Object::new()
+                .with("id", row.id.as_str())
+                .with("name", row.name.as_str())
+                .with("methodname", row.method.as_str())
+                .with("params", json!(row.params))
+                .maybe("state", row.revoked.then_some("Revoked"))
+                .into()
+        })
         .collect();
     rule_fields(cloud, rule).with("stickinesspolicy", policies)
 }

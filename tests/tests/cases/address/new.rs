@@ -276,7 +276,7 @@ fn c109_an_address_that_a_late_job_gave_is_released() {
         assert_nothing_planned(&lab, &web);
         if deleted {
             lab.delete(&web);
-            lab.reconcile(&web);
+            assert!(lab.reconcile(&web).1.is_success());
             assert!(lab.service(&web).is_some(), "the finalizer stays until the job is answered");
         }
         lab.troubles.end();
@@ -298,7 +298,7 @@ fn c109_a_served_service_adopts_nothing_when_a_job_expires() {
     lab.by_hand("associateIpAddress", &[("networkid", network)]);
     let theirs = lab.objects().addresses();
     lab.runtime.pass(16 * 60);
-    lab.reconcile(&web);
+    assert!(lab.reconcile(&web).1.is_success());
     lab.runtime.pass(13 * 3600);
     let (planned, _) = lab.plan(&web);
     assert_eq!(severity(&planned, "AssociateLost"), Severity::Warning);
