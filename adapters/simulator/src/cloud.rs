@@ -17,6 +17,7 @@ use crate::ids::IdSource;
 use crate::jobs::Jobs;
 use crate::object::Object;
 use crate::resources::account::{Account, Project};
+use crate::resources::create_network::VpcOffering;
 use crate::resources::domain::Domain;
 use crate::resources::firewall_rule::FirewallRule;
 use crate::resources::load_balancer_rule::LoadBalancerRule;
@@ -58,6 +59,7 @@ pub(crate) struct Cloud {
     pub(crate) projects: Table<Project>,
     pub(crate) networks: Table<Network>,
     pub(crate) vpcs: Table<Vpc>,
+    pub(crate) vpc_offerings: Table<VpcOffering>,
     pub(crate) vms: Table<VirtualMachine>,
     pub(crate) addresses: Table<PublicIp>,
     pub(crate) rules: Table<LoadBalancerRule>,
@@ -124,6 +126,7 @@ impl Cloud {
             Entity::User => number(&self.users, id),
             Entity::VirtualMachine => number(&self.vms, id),
             Entity::Vpc => number(&self.vpcs, id),
+            Entity::VpcOffering => number(&self.vpc_offerings, id),
             Entity::Zone => self.zone.id.eq_ignore_ascii_case(id).then_some(1),
         }
     }

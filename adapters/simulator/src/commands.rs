@@ -12,7 +12,7 @@ use crate::params::Params;
 use crate::resources::account::Account;
 use crate::resources::user::User;
 use crate::resources::{
-    account, api, change_acl, change_acl_list, create_rule, firewall_rule, job,
+    account, api, change_acl, change_acl_list, create_network, create_rule, firewall_rule, job,
     load_balancer_rule as rule, member, network, network_acl as acl, port_forward, public_ip,
     reserved_ip, resource_limit, static_nat, stickiness, tag, user, virtual_machine, vm_life,
     vm_nics, vpc, zone,
@@ -130,6 +130,7 @@ pub(crate) enum Entity {
     User,
     VirtualMachine,
     Vpc,
+    VpcOffering,
     Zone,
 }
 
@@ -280,6 +281,16 @@ const COMMANDS: &[Command] = &[
     read("listProjects", Roles::User, account::LIST_PARAMS, account::list_projects),
     read("listNetworks", Roles::All, network::LIST_PARAMS, network::list),
     read("listVPCs", Roles::User, vpc::LIST_PARAMS, vpc::list),
+    run("createVPCOffering", Roles::Root, create_network::OFFERING_PARAMS,
+        "admin.vpc.CreateVPCOfferingCmd", JobKind::Other,
+        create_network::accept_offering, create_network::start_offering),
+    run("updateVPCOffering", Roles::Root, create_network::UPDATE_OFFERING_PARAMS,
+        "admin.vpc.UpdateVPCOfferingCmd", JobKind::Other,
+        create_network::accept_update_offering, create_network::start_update_offering),
+    run("createVPC", Roles::User, create_network::VPC_PARAMS,
+        "user.vpc.CreateVPCCmd", JobKind::Other,
+        create_network::accept_vpc, create_network::start_vpc),
+    change("createNetwork", Roles::User, create_network::NETWORK_PARAMS, create_network::create),
     read("listVirtualMachines", Roles::All, virtual_machine::LIST_PARAMS, virtual_machine::list),
 
     run("deployVirtualMachine", Roles::User, vm_life::DEPLOY_PARAMS,

@@ -392,6 +392,7 @@ fn network_of(cloud: &Cloud, call: &Call) -> Option<Key<Network>> {
             | Entity::User
             | Entity::VirtualMachine
             | Entity::Vpc
+            | Entity::VpcOffering
             | Entity::Zone => None,
         }
     })

@@ -48,6 +48,7 @@ pub(crate) enum Feature {
     RuleProtocolUpdate,
     BlankFirewallCidrs,
     ConserveErrorCode,
+    IpLimitInJob,
 }
 
 /// The releases in which the differences began, and how it was before: the place to look when a test of one release fails
@@ -63,6 +64,7 @@ const SINCE: &[([u16; 3], Feature, &str)] = &[
     ([4, 19, 0], Feature::GlobalAclLists, "every ACL list belonged to a VPC"),
     ([4, 19, 0], Feature::Quarantine, "a released address was anybody's at once"),
     ([4, 19, 2], Feature::BlankFirewallCidrs, "a firewall rule with a blank cidrlist was refused"),
+    ([4, 19, 2], Feature::IpLimitInJob, "addresses still being acquired counted for the limit"),
     ([4, 19, 2], Feature::DomainPath, "rules and addresses had no domainpath"),
     ([4, 20, 0], Feature::AclKeyword, "listNetworkACLs ignored keyword"),
     ([4, 20, 0], Feature::ConserveErrorCode, "an address of a network without conserve mode refused a second use as 530"),

@@ -120,8 +120,7 @@ impl Work {
         match self {
             Self::Done(result) => Ok(result),
             Self::AddressAssociated { address, result } => {
-                public_ip::finish_associate(cloud, address);
-                Ok(result)
+                public_ip::finish_associate(cloud, address).map(|()| result)
             }
             Self::AddressReleased(address) => public_ip::finish_disassociate(cloud, address),
             Self::RuleCreated { rule, firewall, result } => {

@@ -45,9 +45,6 @@ const KEYS: &[(&str, Kind)] = &[
 /// Commands that make the object whose id they answer.
 const MAKERS: &[&str] = &["associate", "create", "deploy"];
 
-/// Those of them that no account of the simulator may call: what they make exists from the beginning.
-const NOT_MAKERS: &[&str] = &["createNetwork", "createVPC", "createVPCOffering"];
-
 /// Kinds that are listed the newest first.
 const NEWEST_FIRST: &[Kind] = &[Kind::AclItem, Kind::FirewallRule, Kind::Network];
 
@@ -194,7 +191,11 @@ impl Library {
         let mut wanted = always.clone();
         wanted.extend(self.source_nat_addresses(always));
         wanted.extend(self.default_items());
-        wanted.extend(self.left_items(directory, file));
+        let lasting = directory.facts.lasting().filter(|id| self.is_older(id, file));
+        wanted.extend(lasting.map(str::to_owned));
+        if !recording.exchanges.iter().any(lists_items) {
+            wanted.extend(self.left_items(directory, file));
+        }
         for (at, exchange) in recording.exchanges.iter().enumerate() {
             let existed = |id: &String| made.get(id).is_none_or(|line| at + 1 < *line);
             wanted.extend(mentioned(exchange).into_iter().filter(existed));
@@ -203,9 +204,10 @@ impl Library {
             let at_first = setup.before_line == Some(1);
             setup.object.as_ref().filter(|_| at_first)?["id"].as_str().map(str::to_owned)
         }));
+        let replaces = recording.exchanges.iter().any(replaces_list);
         let mut seeds: Vec<Seed> = wanted
             .iter()
-            .filter_map(|id| self.seed(file, id))
+            .filter_map(|id| self.seed(file, id, replaces))
             .filter(|seed| !made_by_a_neighbour(recording, &setup, &made, seed))
             .collect();
         seeds.sort_by_key(|seed| seed.age);
@@ -248,6 +250,13 @@ impl Library {
         made.map(|(id, _)| id.clone()).collect()
     }
 
+    /// Whether an address was in use before a file.
+    fn is_older(&self, id: &str, file: usize) -> bool {
+        let sightings = self.sightings.get(id).into_iter().flatten();
+        let mut earlier = sightings.filter(|sighting| sighting.place.0 < file);
+        earlier.any(|sighting| sighting.object["state"] != "Free")
+    }
+
     /// Items of lists that belong to no VPC: nobody makes them.
     fn default_items(&self) -> impl Iterator<Item = String> {
         self.sightings.iter().filter_map(|(id, sightings)| {
@@ -259,9 +268,9 @@ impl Library {
     }
 
     /// The description of an object that is nearest to the beginning of a file: the first in it,
-    /// else the last in the files before, else the first in those after. The ACL list of a tier is
-    /// put back after a file that changes it, so that its first one counts.
-    fn seed(&self, file: usize, id: &str) -> Option<Seed> {
+    /// else the last in the files before, else the first in those after. A file that replaces the ACL
+    /// list of a tier puts the old one back, so that the first one counts in it and behind it.
+    fn seed(&self, file: usize, id: &str, replaces: bool) -> Option<Seed> {
         let sightings: Vec<&Sighting> = self.sightings.get(id)?.iter().collect();
         let is_own = |sighting: &&&Sighting| sighting.place.0 == file;
         let whole = |sighting: &&&Sighting| is_whole(sighting.kind, &sighting.object);
@@ -270,10 +279,13 @@ impl Library {
         let first = all().next()?;
         let nearest = all().find(is_own).or_else(before).unwrap_or(first);
         let mut object = nearest.object.clone();
-        if let Some(own) = sightings.iter().find(is_own) {
+        let own = sightings.iter().find(is_own);
+        if let Some(own) = own {
             overlay(&mut object, &own.object, SHOWN_WITHOUT_DETAILS);
         }
-        overlay(&mut object, &first.object, PUT_BACK);
+        if own.is_none() || replaces {
+            overlay(&mut object, &first.object, PUT_BACK);
+        }
         let members = self.members.get(id).and_then(|seen| {
             let own = seen.iter().find(|(place, _)| place.0 == file);
             own.or_else(|| seen.iter().rfind(|(place, _)| place.0 < file))
@@ -366,8 +378,7 @@ fn made_in(recording: &Recording, setup: &[&Setup]) -> BTreeMap<String, usize> {
     let mut made = BTreeMap::new();
     for (at, exchange) in recording.exchanges.iter().enumerate() {
         let command = exchange.command.as_deref().unwrap_or_default();
-        let makes = MAKERS.iter().any(|maker| command.starts_with(maker));
-        if makes && !NOT_MAKERS.contains(&command) {
+        if MAKERS.iter().any(|maker| command.starts_with(maker)) {
             let answer = exchange.answer();
             let nested = answer.as_object().into_iter().flat_map(|answer| answer.values());
             for id in std::iter::once(answer).chain(nested).filter_map(|made| made.get("id")) {
@@ -376,13 +387,24 @@ fn made_in(recording: &Recording, setup: &[&Setup]) -> BTreeMap<String, usize> {
         }
     }
     for setup in setup {
-        let made_here = setup.object.as_ref().filter(|object| object["kind"] != "network");
-        let id = made_here.and_then(|object| object["id"].as_str());
+        let id = setup.object.as_ref().and_then(|object| object["id"].as_str());
         if let (Some(id), Some(line)) = (id, setup.before_line.filter(|line| *line > 1)) {
             made.entry(id.to_owned()).or_insert(line);
         }
     }
     made
+}
+
+/// Whether an exchange gives a tier another ACL list.
+fn replaces_list(exchange: &Exchange) -> bool {
+    exchange.command.as_deref() == Some("replaceNetworkACLList")
+}
+
+/// Whether an exchange shows all items of an ACL list.
+fn lists_items(exchange: &Exchange) -> bool {
+    exchange.command.as_deref() == Some("listNetworkACLs")
+        && ["aclid", "networkid"].iter().any(|param| exchange.params.contains_key(*param))
+        && !exchange.params.contains_key("id")
 }
 
 /// Takes some fields from another description of the same object.

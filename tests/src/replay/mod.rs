@@ -46,7 +46,7 @@ pub use self::recording::{Directory, Exchange, Recording, ReplayError};
 pub use self::report::{Deviating, Deviation, Report};
 
 use self::act::{Act, NotReplayable};
-use self::compare::{Difference, differences, parsed};
+use self::compare::{Difference, body_differences, differences};
 use self::library::Library;
 use self::names::{Names, ids};
 use self::send::{Keys, Outgoing};
@@ -349,9 +349,7 @@ fn compared(names: &mut Names, exchange: &Exchange, response: &Response) -> Vec<
         let given = response.header(name).unwrap_or_default();
         at(name, &recorded.as_str().into(), &given.into());
     }
-    let recorded = exchange.body.as_str().map(parsed);
-    let recorded = recorded.as_ref().unwrap_or(&exchange.body);
-    found.extend(differences(names, recorded, &parsed(&response.body)));
+    found.extend(body_differences(names, &exchange.body, &response.body));
     found
 }
 

@@ -14,7 +14,7 @@ use crate::resources::firewall_rule::{self, FirewallRule};
 use crate::resources::load_balancer_rule::{
     LoadBalancerRule, has_router, json, protocols, stored_cidrs, unknown_protocol,
 };
-use crate::resources::network::Network;
+use crate::resources::network::{self, Network};
 use crate::resources::public_ip::{self, AddressState, PublicIp};
 use crate::table::Key;
 use crate::versions::Feature;
@@ -175,13 +175,9 @@ fn bind(
     };
     if row.vpc.is_none() || network.vpc() != row.vpc {
         return Err(ApiError::parameter(format!(
-            r#"IP address IPAddress {{"address":"{}","dataCenterId":1,"id":{},"uuid":"{}"}} is not assigned to the network Network {{"id": {}, "name": "{}", "uuid": "{}", "networkofferingid": 10}}"#,
-            row.address,
-            address.number(),
-            row.id,
-            asked.number(),
-            network.name,
-            network.id
+            "IP address {} is not assigned to the network {}",
+            public_ip::text(address, row),
+            network::text(asked, network)
         )));
     }
     if let Some(row) = cloud.addresses.get_mut(address) {

@@ -4,6 +4,7 @@ pub(crate) mod account;
 pub(crate) mod api;
 pub(crate) mod change_acl;
 pub(crate) mod change_acl_list;
+pub(crate) mod create_network;
 pub(crate) mod create_rule;
 pub(crate) mod domain;
 pub(crate) mod firewall_rule;

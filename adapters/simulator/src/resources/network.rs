@@ -171,6 +171,16 @@ pub(crate) fn json(cloud: &Cloud, row: &Network) -> Value {
         .into()
 }
 
+/// How error texts show a network.
+pub(crate) fn text(key: Key<Network>, row: &Network) -> String {
+    format!(
+        r#"Network {{"id": {}, "name": "{}", "uuid": "{}", "networkofferingid": 10}}"#,
+        key.number(),
+        row.name,
+        row.id
+    )
+}
+
 /// The domain of host names in a network.
 pub(crate) fn network_domain(row: &Network) -> &str {
     row.extra.get("networkdomain").and_then(Value::as_str).unwrap_or(NETWORK_DOMAIN)

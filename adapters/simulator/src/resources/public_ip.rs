@@ -15,9 +15,9 @@ use crate::jobs::{Accepted, Instance, Work, success};
 use crate::lists::{Scope, TagFilter, answer, contains};
 use crate::object::{Object, date};
 use crate::params::Params;
-use crate::resources::network::Network;
+use crate::resources::network::{self, Network};
 use crate::resources::reserved_ip::Quarantine;
-use crate::resources::resource_limit::check_public_ips;
+use crate::resources::resource_limit::{check_public_ips, exceeds_public_ips};
 use crate::resources::tag::{self, ResourceType, inline_tags};
 use crate::resources::virtual_machine::VirtualMachine;
 use crate::resources::vpc::Vpc;
@@ -378,13 +378,45 @@ pub(crate) fn start_associate(
     Ok(Work::AddressAssociated { address: key, result })
 }
 
-/// The end of the acquisition.
-pub(crate) fn finish_associate(cloud: &mut Cloud, address: Key<PublicIp>) {
-    if let Some(row) = cloud.addresses.get_mut(address)
-        && row.state == AddressState::Allocating
-    {
-        row.state = AddressState::Allocated;
+/// The end of the acquisition. One too many gives its address back.
+pub(crate) fn finish_associate(
+    cloud: &mut Cloud,
+    address: Key<PublicIp>,
+) -> Result<(), JobFailure> {
+    let Some(row) = cloud.addresses.get_mut(address) else {
+        return Ok(());
+    };
+    if row.state != AddressState::Allocating {
+        return Ok(());
     }
+    row.state = AddressState::Allocated;
+    if !row.owner.is_some_and(|owner| exceeds_public_ips(cloud, owner)) {
+        return Ok(());
+    }
+    let text = failed_to_associate(cloud, address);
+    free(cloud, address);
+    Err(JobFailure::internal(text))
+}
+
+fn failed_to_associate(cloud: &Cloud, address: Key<PublicIp>) -> String {
+    let row = cloud.addresses.get(address);
+    let network = row.and_then(|row| row.network);
+    let named = network.and_then(|key| Some((key, cloud.networks.get(key)?)));
+    let shown = row.map_or_else(String::new, |row| text(address, row));
+    let place = named.map_or_else(String::new, |(key, network)| {
+        format!(" to network [{}]", network::text(key, network))
+    });
+    format!("Failed to associate IP address [{shown}]{place}")
+}
+
+/// How error texts show an address.
+pub(crate) fn text(key: Key<PublicIp>, row: &PublicIp) -> String {
+    format!(
+        r#"IPAddress {{"address":"{}","dataCenterId":1,"id":{},"uuid":"{}"}}"#,
+        row.address,
+        key.number(),
+        row.id
+    )
 }
 
 /// disassociateIpAddress, with the request. Releasing a free address is an error without a reason.

@@ -8,7 +8,9 @@ use crate::error::ApiError;
 use crate::object::Object;
 use crate::resources::account::{Project, owner_account};
 use crate::resources::domain::Domain;
+use crate::resources::public_ip::AddressState;
 use crate::table::Key;
+use crate::versions::Feature;
 
 /// `resourcetype` of public IP addresses, as number and as name.
 const PUBLIC_IP: (&str, &str) = ("1", "public_ip");
@@ -19,21 +21,8 @@ const PUBLIC_IP: (&str, &str) = ("1", "public_ip");
 /// # Errors
 /// 532, with the owner's account whichever limit is reached.
 pub(crate) fn check_public_ips(cloud: &Cloud, owner: Owner) -> Result<(), ApiError> {
-    let held = |counts: &dyn Fn(Owner) -> bool| {
-        cloud
-            .addresses
-            .iter()
-            .filter_map(|(_, row)| row.owner)
-            .filter(|owner| counts(*owner))
-            .count()
-    };
-    let own = own_limit(cloud, owner);
-    let own_is_full = own.is_some_and(|limit| held(&|other| other == owner) >= limit);
-    let domain_is_full = cloud.domains.iter().any(|(key, domain)| {
-        let is_in = |other| cloud.domain_of(other).is_some_and(|inner| cloud.is_below(inner, key));
-        is_in(owner) && domain.public_ip_limit.is_some_and(|limit| held(&is_in) >= limit)
-    });
-    if !own_is_full && !domain_is_full {
+    let is_full = limits(cloud, owner).any(|(held, limit)| held >= limit);
+    if !is_full {
         return Ok(());
     }
     let account = owner_account(cloud, owner);
@@ -42,6 +31,33 @@ pub(crate) fn check_public_ips(cloud: &Cloud, owner: Owner) -> Result<(), ApiErr
         4280,
         format!("Maximum number of public IP addresses for account: {account} has been exceeded."),
     ))
+}
+
+/// Whether an owner holds more addresses than a limit allows: several acquisitions at the same time
+/// all pass the check of their requests.
+pub(crate) fn exceeds_public_ips(cloud: &Cloud, owner: Owner) -> bool {
+    limits(cloud, owner).any(|(held, limit)| held > limit)
+}
+
+/// Every limit that an owner has, and what is held of it.
+fn limits(cloud: &Cloud, owner: Owner) -> impl Iterator<Item = (usize, usize)> {
+    let own = own_limit(cloud, owner).map(|limit| (held(cloud, |other| other == owner), limit));
+    let domains = cloud.domains.iter().filter_map(move |(key, domain)| {
+        let is_in = |other| cloud.domain_of(other).is_some_and(|inner| cloud.is_below(inner, key));
+        let limit = domain.public_ip_limit.filter(|_| is_in(owner))?;
+        Some((held(cloud, is_in), limit))
+    });
+    own.into_iter().chain(domains)
+}
+
+/// Addresses of some owners. Since 4.19.2 one counts when its acquisition is over.
+fn held(cloud: &Cloud, counts: impl Fn(Owner) -> bool) -> usize {
+    let late = cloud.version.has(Feature::IpLimitInJob);
+    let owned = cloud.addresses.iter().map(|(_, row)| row);
+    owned
+        .filter(|row| !late || row.state != AddressState::Allocating)
+        .filter(|row| row.owner.is_some_and(&counts))
+        .count()
 }
 
 fn own_limit(cloud: &Cloud, owner: Owner) -> Option<usize> {
@@ -166,6 +182,24 @@ mod tests {
         refused(&mut lab, &[("networkid", &iso)], "prod");
         lab.simulator.limit_public_ips("ROOT", None).unwrap();
         lab.by("prod").run("associateIpAddress", &[("networkid", &iso)]);
+    }
+
+    #[test]
+    fn the_loser_of_a_race_fails_in_its_job_and_gives_its_address_back() {
+        let race = |mut lab: Lab| {
+            let iso = lab.id("listNetworks", "iso");
+            lab.simulator.limit_public_ips("prod", Some(4)).unwrap();
+            let ask = [("networkid", iso.as_str())];
+            let first = lab.ask("associateIpAddress", &ask);
+            let second = lab.simulator.call("prod", "associateIpAddress", &ask, lab.now);
+            let job = first["jobid"].as_str().unwrap().to_owned();
+            lab.wait(5);
+            let won = lab.ask("queryAsyncJobResult", &[("jobid", &job)])["jobstatus"] == 1;
+            let held = lab.rows("listPublicIpAddresses", &[]).len();
+            (second.status, won, held)
+        };
+        assert_eq!(race(Lab::slow(5)), (200, true, 4));
+        assert_eq!(race(Lab::on("4.19.1")), (532, true, 4));
     }
 
     #[test]

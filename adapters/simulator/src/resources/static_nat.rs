@@ -99,6 +99,11 @@ mod tests {
         let vm = lab.id("listVirtualMachines", "node-1");
         let map = [("ipaddressid", address.as_str()), ("virtualmachineid", vm.as_str())];
         assert_eq!(lab.ask("enableStaticNat", &map)["success"], true);
+        let shown = lab.rows("listVirtualMachines", &[("id", &vm)]).remove(0);
+        assert_eq!(
+            (&shown["publicipid"], &shown["nic"][0]["publicipid"]),
+            (&shown["nic"][0]["publicipid"], &address.clone().into())
+        );
         let params = crate::testing::rule_params(&address, "80", &[]);
         assert_eq!(lab.refused("createLoadBalancerRule", &params).code, 537);
         lab.run("disableStaticNat", &map[..1]);

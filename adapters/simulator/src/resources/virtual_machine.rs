@@ -10,8 +10,10 @@ use crate::lists::{Scope, TagFilter, answer, contains, equal, keyword_matches};
 use crate::object::Object;
 use crate::params::Params;
 use crate::resources::network::Network;
+use crate::resources::public_ip::PublicIp;
 use crate::resources::tag::{ResourceType, full_tags, tags_of};
 use crate::resources::user::User;
+use crate::resources::vm_life::STARTED;
 use crate::table::{Key, Row};
 use crate::versions::Feature;
 use crate::world::VmState;
@@ -80,12 +82,13 @@ impl VirtualMachine {
         }
     }
 
-    /// Whether no host runs it.
+    /// Whether it was started once and no host runs it.
     fn is_down(&self) -> bool {
-        matches!(
+        let stopped = matches!(
             self.state,
             VmState::Stopped | VmState::Destroyed | VmState::Expunging | VmState::Error
-        )
+        );
+        stopped && self.extra.contains_key(STARTED)
     }
 
     /// The interface in a network.
@@ -157,7 +160,26 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         .collect();
     // Asked for both, CloudStack shows machines of projects before the caller's own.
     rows.sort_by_key(|(_, row)| matches!(row.owner, Owner::Account(_)));
-    answer(cloud, call, "virtualmachine", rows, |(_, row)| json(cloud, row, &details))
+    answer(cloud, call, "virtualmachine", rows, |(key, row)| {
+        let mut shown = json(cloud, row, &details);
+        if let (Some(fields), true) = (shown.as_object_mut(), sees_destroyed) {
+            fields.insert("displayvm".to_owned(), true.into());
+            fields.insert("instancename".to_owned(), instance_name(cloud, key, row).into());
+        }
+        shown
+    })
+}
+
+/// The name on the hypervisor, which root admins see: the numbers of owner and machine.
+fn instance_name(cloud: &Cloud, key: Key<VirtualMachine>, row: &VirtualMachine) -> String {
+    let owner = match row.owner {
+        Owner::Account(account) => account.number(),
+        Owner::Project(project) => {
+            let members = cloud.projects.get(project).map(|project| &project.members);
+            members.and_then(|members| members.first()).map_or(0, |first| first.number())
+        }
+    };
+    format!("i-{owner}-{}-VM", key.number())
 }
 
 fn is_named(cloud: &Cloud, row: &VirtualMachine, name: &str) -> bool {
@@ -258,6 +280,7 @@ pub(crate) fn json(cloud: &Cloud, row: &VirtualMachine, details: &Details) -> Va
     let nics = shown_nics(cloud, row, details);
     let host = (row.state == VmState::Running).then_some("Enabled");
     let job = cloud.jobs.running_on(&row.id);
+    let public = static_nat_of(cloud, row);
     let lowest = nics.first().map(|(_, nic)| nic.address.as_str());
     let mut object = Object::new()
         .with("id", row.id.as_str())
@@ -287,6 +310,8 @@ pub(crate) fn json(cloud: &Cloud, row: &VirtualMachine, details: &Details) -> Va
         .with("rootdevicetype", "ROOT")
         .with("securitygroup", json!([]))
         .with("nic", nics_json(cloud, row, &nics))
+        .maybe("publicip", public.map(|public| public.address.to_string()))
+        .maybe("publicipid", public.map(|public| public.id.as_str()))
         .maybe("ipaddress", lowest)
         .maybe("jobid", job)
         .maybe("jobstatus", job.map(|_| 0))
@@ -325,12 +350,28 @@ fn shown_nics<'a>(
     nics
 }
 
-/// What an interface of a machine that is down does not show.
+/// The public address that is mapped to a machine as a whole.
+fn static_nat_of<'a>(cloud: &'a Cloud, row: &VirtualMachine) -> Option<&'a PublicIp> {
+    let mut addresses = cloud.addresses.iter().map(|(_, address)| address);
+    addresses.find(|address| {
+        let vm = address.static_nat.and_then(|key| cloud.vms.get(key));
+        vm.is_some_and(|vm| vm.id == row.id)
+    })
+}
+
+/// What an interface of a machine that went down does not show.
 const NIC_FIELDS: &[&str] = &["broadcasturi", "isolationuri"];
 
 fn nics_json(cloud: &Cloud, row: &VirtualMachine, nics: &[(usize, &Nic)]) -> Value {
     let hidden = if row.is_down() { NIC_FIELDS } else { &[] };
-    let shown = |(device, nic): &(usize, &Nic)| nic_json(cloud, nic, *device).without(hidden);
+    let public = static_nat_of(cloud, row);
+    let shown = |(device, nic): &(usize, &Nic)| {
+        let public = public.filter(|public| public.network == Some(nic.network));
+        nic_json(cloud, nic, *device)
+            .maybe("publicip", public.map(|public| public.address.to_string()))
+            .maybe("publicipid", public.map(|public| public.id.as_str()))
+            .without(hidden)
+    };
     nics.iter().map(|nic| Value::from(shown(nic))).collect()
 }
 

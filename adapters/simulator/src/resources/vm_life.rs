@@ -111,7 +111,7 @@ const TEMPLATE_FIELDS: &[&str] = &[
 const RUNNING_FIELDS: &[&str] = &["bootmode", "boottype", STARTED];
 
 /// What tells that a machine has been started once.
-const STARTED: &str = "pooltype";
+pub(crate) const STARTED: &str = "pooltype";
 
 /// Of these, what a stop takes away for good.
 const BOOT_FIELDS: &[&str] = &["bootmode", "boottype"];
@@ -173,6 +173,9 @@ pub(crate) fn new_nic(
         ApiError::new(533, 4320, "Unable to acquire Guest IP address for the network")
     })?;
     let [_, second, third, fourth] = address.octets();
+    let like = cloud.vms.iter().find_map(|(_, vm)| vm.nic_in(network));
+    let mut extra = like.map(|nic| nic.extra.clone()).unwrap_or_default();
+    extra.remove("macaddress");
     Ok(Nic {
         id: cloud.ids.next_id(),
         network,
@@ -180,11 +183,7 @@ pub(crate) fn new_nic(
         secondary: Vec::new(),
         mac: format!("02:01:00:{second:02x}:{third:02x}:{fourth:02x}"),
         default,
-        extra: cloud
-            .vms
-            .iter()
-            .find_map(|(_, vm)| vm.nic_in(network).map(|nic| nic.extra.clone()))
-            .unwrap_or_default(),
+        extra,
     })
 }
 

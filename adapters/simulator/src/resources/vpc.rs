@@ -84,7 +84,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     answer(cloud, call, "vpc", rows, |(key, row)| json(cloud, key, row))
 }
 
-fn json(cloud: &Cloud, key: Key<Vpc>, row: &Vpc) -> Value {
+pub(crate) fn json(cloud: &Cloud, key: Key<Vpc>, row: &Vpc) -> Value {
     let tiers: Vec<Value> = cloud
         .networks
         .iter()

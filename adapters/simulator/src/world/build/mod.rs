@@ -113,6 +113,7 @@ fn empty(world: &World) -> Result<Cloud, WorldError> {
         projects: Table::new(),
         networks: Table::new(),
         vpcs: Table::new(),
+        vpc_offerings: Table::new(),
         vms: Table::new(),
         addresses: Table::new(),
         rules: Table::new(),
