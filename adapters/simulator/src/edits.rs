@@ -67,10 +67,12 @@ impl Simulator {
         Ok(build::add_port_forward(&mut self.cloud, "port-forward", forward)?)
     }
 
-    /// Chooses the address that the next associateIpAddress without one draws, by its id, if it is
-    /// free then. An unknown id chooses none.
+    /// Chooses the public IP address that the next associateIpAddress without one draws, by its id or
+    /// as text, if it is free then. An unknown one chooses none.
     pub fn draw_next(&mut self, address: &str) {
-        self.cloud.next_address = self.cloud.addresses.find(address);
+        let mut rows = self.cloud.addresses.iter();
+        let named = rows.find(|(_, row)| row.id == address || row.address.to_string() == address);
+        self.cloud.next_address = named.map(|(key, _)| key);
     }
 
     /// Chooses the address that the next new interface or secondary address draws, if it is in its

@@ -91,12 +91,10 @@ fn appear(run: &mut Run, object: &Value) -> Result<(), NotReplayable> {
             run.names.bind(id, answer["jobid"].as_str().unwrap_or_default());
             Ok(())
         }
-        // The world has it from the beginning.
-        Some("network") if run.names.knows(id) => Ok(()),
         _ if object["made_by"].get("line").is_some() => find(run, object),
         _ if object["made_by"].get("command").is_some() => {
-            if let Some(ours) = run.names.ours(id) {
-                run.simulator.draw_next(ours);
+            if let Some(address) = run.names.ours(id).or(object["ipaddress"].as_str()) {
+                run.simulator.draw_next(address);
             }
             let answer = request(run, &object["made_by"])?;
             let Some(ours) = answer["id"].as_str() else {

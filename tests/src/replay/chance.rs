@@ -25,9 +25,9 @@ impl Replayer<'_> {
         self.wait_for_time_of(line);
     }
 
-    /// Lets an associate draw the address that it drew in the recording, if this run knows it: the
-    /// order of the pool is the database's own. An associate that was refused after it drew one
-    /// shows which only in a later list.
+    /// Lets an associate draw the address that it drew in the recording, by its id if this run knows
+    /// it, else by the text in the result of its job: the order of the pool is the database's own. An
+    /// associate that was refused after it drew one shows which only in a later list.
     fn choose_public_address(&mut self, line: usize) {
         let later = self.recording.exchanges.iter().skip(line);
         let stuck = later.take(2).find_map(|later| {
@@ -35,8 +35,11 @@ impl Replayer<'_> {
             (row["state"] == "Allocating").then(|| &row["id"])
         });
         let drawn = self.exchange(line).answer().get("id").or(stuck).and_then(Value::as_str);
-        if let Some(ours) = drawn.and_then(|drawn| self.run.names.ours(drawn)) {
-            self.run.simulator.draw_next(ours);
+        let ours = drawn.and_then(|drawn| self.run.names.ours(drawn));
+        let result = self.polls_of(line).find_map(|poll| poll.get("jobresult"));
+        let shown = result.and_then(|result| result["ipaddress"]["ipaddress"].as_str());
+        if let Some(address) = ours.or(shown).map(str::to_owned) {
+            self.run.simulator.draw_next(&address);
         }
     }
 

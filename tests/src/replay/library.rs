@@ -45,9 +45,6 @@ const KEYS: &[(&str, Kind)] = &[
 /// Commands that make the object whose id they answer.
 const MAKERS: &[&str] = &["associate", "create", "deploy"];
 
-/// Those of them that no account of the simulator may call: what they make exists from the beginning.
-const NOT_MAKERS: &[&str] = &["createNetwork", "createVPC", "createVPCOffering"];
-
 /// Kinds that are listed the newest first.
 const NEWEST_FIRST: &[Kind] = &[Kind::AclItem, Kind::FirewallRule, Kind::Network];
 
@@ -381,8 +378,7 @@ fn made_in(recording: &Recording, setup: &[&Setup]) -> BTreeMap<String, usize> {
     let mut made = BTreeMap::new();
     for (at, exchange) in recording.exchanges.iter().enumerate() {
         let command = exchange.command.as_deref().unwrap_or_default();
-        let makes = MAKERS.iter().any(|maker| command.starts_with(maker));
-        if makes && !NOT_MAKERS.contains(&command) {
+        if MAKERS.iter().any(|maker| command.starts_with(maker)) {
             let answer = exchange.answer();
             let nested = answer.as_object().into_iter().flat_map(|answer| answer.values());
             for id in std::iter::once(answer).chain(nested).filter_map(|made| made.get("id")) {
@@ -391,8 +387,7 @@ fn made_in(recording: &Recording, setup: &[&Setup]) -> BTreeMap<String, usize> {
         }
     }
     for setup in setup {
-        let made_here = setup.object.as_ref().filter(|object| object["kind"] != "network");
-        let id = made_here.and_then(|object| object["id"].as_str());
+        let id = setup.object.as_ref().and_then(|object| object["id"].as_str());
         if let (Some(id), Some(line)) = (id, setup.before_line.filter(|line| *line > 1)) {
             made.entry(id.to_owned()).or_insert(line);
         }

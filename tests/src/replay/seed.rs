@@ -19,9 +19,6 @@ const RELEASE: &str = "4.23.0.0-SNAPSHOT";
 /// The public range that was recorded, both ends included.
 pub(super) const PUBLIC_RANGE: (&str, &str) = ("203.0.113.10", "203.0.113.120");
 
-/// Outside of the range: an address that no answer shows.
-const UNSEEN_ADDRESS: &str = "203.0.113.200";
-
 /// Number of the first guest network in the database, after the four of the system.
 const FIRST_NETWORK: usize = 204;
 
@@ -149,7 +146,7 @@ pub(super) fn world(
         "networks": isolated_networks(facts, seeds),
         "vpcs": rows(seeds, Kind::Vpc, |seed| Some(vpc(seeds, &seed.object))),
         "virtual-machines": machines(facts, seeds),
-        "addresses": addresses(seeds),
+        "addresses": rows(seeds, Kind::Address, |seed| Some(address(&seed.object))),
         "firewall-rules": rows(seeds, Kind::FirewallRule, |seed| firewall_rule(seeds, &seed.object)),
         "rules": rows(seeds, Kind::Rule, |seed| rule(seeds, seed)),
     });
@@ -385,23 +382,6 @@ fn nic(seen: &Value) -> Value {
         "secondary": secondary.map(|address| address["ipaddress"].clone()).collect::<Vec<_>>(),
         "extra": pick(seen, NIC_FACTS),
     }))
-}
-
-/// All addresses, and the source-NAT address of a VPC of which no answer shows it.
-fn addresses(seeds: &[Seed]) -> Vec<Value> {
-    let mut all = rows(seeds, Kind::Address, |seed| Some(address(&seed.object)));
-    for vpc in seeds.iter().filter(|seed| seed.kind == Kind::Vpc).map(|seed| &seed.object) {
-        if !all.iter().any(|address| address["vpc"] == vpc["name"] && address["source-nat"] == true)
-        {
-            all.push(json!({
-                "address": UNSEEN_ADDRESS,
-                "owner": owner(vpc),
-                "vpc": vpc["name"],
-                "source-nat": true,
-            }));
-        }
-    }
-    all
 }
 
 fn address(seen: &Value) -> Value {
