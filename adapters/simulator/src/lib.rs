@@ -48,6 +48,7 @@ mod commands;
 mod edits;
 mod error;
 pub mod faults;
+mod fields;
 pub mod http;
 mod ids;
 mod jobs;

@@ -12,6 +12,7 @@ use crate::cloud::Cloud;
 use crate::commands::{Call, Command, Handler, JobHandler};
 use crate::error::{ApiError, ErrorRoot};
 use crate::faults::FaultPlan;
+use crate::fields;
 use crate::ids::is_uuid;
 use crate::message::{Format, Request, Response};
 use crate::object::Object;
@@ -138,6 +139,7 @@ impl Simulator {
     pub fn advance(&mut self, now: Timestamp) {
         let now = self.cloud.now.max(now);
         self.cloud.finish_jobs(now);
+        self.cloud.jobs.expire(now);
         self.cloud.now = now;
     }
 
@@ -247,7 +249,10 @@ impl Simulator {
     ) -> Response {
         let root = command.map_or_else(|| "errorresponse".to_owned(), Command::root);
         match outcome {
-            Ok(body) => Response::success(&root, body, format, &self.cloud.version),
+            Ok(mut body) => {
+                fields::strip(&mut body, &self.cloud.version);
+                Response::success(&root, body, format, &self.cloud.version)
+            }
             Err(error) => Response::failure(&error, &root, format, &self.cloud.version),
         }
     }

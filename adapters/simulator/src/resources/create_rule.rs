@@ -12,7 +12,7 @@ use crate::jobs::{Accepted, Instance, Work};
 use crate::object::Object;
 use crate::resources::firewall_rule::{self, FirewallRule};
 use crate::resources::load_balancer_rule::{
-    LoadBalancerRule, PROTOCOLS, has_router, json, stored_cidrs,
+    LoadBalancerRule, has_router, json, protocols, stored_cidrs,
 };
 use crate::resources::network::Network;
 use crate::resources::public_ip::{self, AddressState, PublicIp};
@@ -206,16 +206,42 @@ fn draft(
     if !cloud.networks.get(network).is_some_and(|network| network.offers("Lb")) {
         return Err(ApiError::parameter("LB service is not supported in specified network id"));
     }
+    check_purpose(cloud, address, network)?;
     let public_port = port("publicPort", params.number("publicport"))?;
     let protocol = params.text("protocol").map(|text| text.trim().to_lowercase());
     if has_router(cloud, network) {
-        check_provider(public_port, protocol.as_deref())?;
+        check_provider(cloud, public_port, protocol.as_deref())?;
     }
     let cidrs = params.list("cidrlist").map(|cidrs| {
         let trimmed: Vec<String> = cidrs.iter().map(|cidr| cidr.trim().to_owned()).collect();
         stored_cidrs(&trimmed, " ")
     });
     Ok(Draft { address, network, owner, public_port, private_port, protocol, cidrs })
+}
+
+/// In a network whose offering does not conserve addresses, one that forwards ports or is the
+/// source-NAT address does nothing else.
+fn check_purpose(
+    cloud: &Cloud,
+    address: Key<PublicIp>,
+    network: Key<Network>,
+) -> Result<(), ApiError> {
+    let Some(row) = cloud.addresses.get(address) else {
+        return Ok(());
+    };
+    if cloud.networks.get(network).is_none_or(|network| network.offering.conserve_mode) {
+        return Ok(());
+    }
+    let forwards = cloud.port_forwards.iter().any(|(_, forward)| forward.address == address);
+    let purpose = match (forwards, row.source_nat) {
+        (true, _) => "PortForwarding",
+        (false, true) => "SourceNat",
+        (false, false) => return Ok(()),
+    };
+    Err(ApiError::invalid(format!(
+        "IP address {} is already used as {purpose} rather than Lb",
+        row.address
+    )))
 }
 
 fn port(name: &str, number: Option<i64>) -> Result<u16, ApiError> {
@@ -226,13 +252,14 @@ fn port(name: &str, number: Option<i64>) -> Result<u16, ApiError> {
 
 /// What a virtual router can not serve: other protocols, udp although networks advertise it, and
 /// the port of HAProxy's own statistics page.
-fn check_provider(public_port: u16, protocol: Option<&str>) -> Result<(), ApiError> {
+fn check_provider(cloud: &Cloud, public_port: u16, protocol: Option<&str>) -> Result<(), ApiError> {
+    let known = protocols(&cloud.version);
     if let Some(protocol) = protocol
-        && !PROTOCOLS.contains(&protocol)
+        && !known.contains(&protocol)
     {
         return Err(ApiError::parameter(format!(
             "protocol {protocol} is not in valid protocols [{}]",
-            PROTOCOLS.join(", ")
+            known.join(", ")
         )));
     }
     if protocol == Some("udp") || public_port == 8081 {

@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use crate::cloud::{Cloud, Owner, RuleState};
-use crate::commands::{Call, Entity, Kind, Param, may, must};
+use crate::commands::{Call, Entity, Kind, Param, may, must, since};
 use crate::error::{ApiError, JobFailure};
 use crate::faults::RouterPart;
 use crate::jobs::{Accepted, Work, success};
@@ -22,7 +22,7 @@ use crate::resources::tag::{ResourceType, inline_tags};
 use crate::resources::virtual_machine::VirtualMachine;
 use crate::table::{Key, Row};
 use crate::traffic::Programmed;
-use crate::versions::Feature;
+use crate::versions::{Feature, Version};
 
 /// A load-balancer rule.
 #[derive(Debug, Clone)]
@@ -86,7 +86,13 @@ pub(crate) enum PushError {
 /// CIDR.
 const CIDR_COLUMN: usize = 255;
 /// What the API knows, compared with the letter case given.
-pub(crate) const PROTOCOLS: &[&str] = &["tcp", "udp", "tcp-proxy", "ssl"];
+const PROTOCOLS: &[&str] = &["tcp", "udp", "tcp-proxy", "ssl"];
+const PROTOCOLS_WITHOUT_SSL: &[&str] = &["tcp", "udp", "tcp-proxy"];
+
+/// What a virtual router takes for a protocol, udp only at first sight.
+pub(crate) fn protocols(version: &Version) -> &'static [&'static str] {
+    if version.has(Feature::SslOffload) { PROTOCOLS } else { PROTOCOLS_WITHOUT_SSL }
+}
 
 impl Row for LoadBalancerRule {
     fn id(&self) -> &str {
@@ -145,7 +151,7 @@ pub(crate) const UPDATE_PARAMS: &[Param] = &[
     may("description", Kind::LongText(4096)),
     may("algorithm", Kind::Text),
     may("protocol", Kind::Text),
-    may("cidrlist", Kind::List),
+    since("cidrlist", Kind::List, "4.22"),
 ];
 
 pub(crate) const ID_PARAMS: &[Param] = &[must("id", Kind::Id(Entity::LoadBalancerRule))];
@@ -254,8 +260,9 @@ pub(crate) fn start_update(
     let name = params.text("name").map(str::to_owned);
     let description = params.text("description").map(str::to_owned);
     let algorithm = params.text("algorithm").map(str::to_owned);
-    let protocol = params.text("protocol").map(str::to_owned);
-    let cidrs = params.list("cidrlist").filter(|_| cloud.version.has(Feature::RuleCidrListUpdate));
+    let knows_protocol = cloud.version.has(Feature::RuleProtocolUpdate);
+    let protocol = params.text("protocol").filter(|_| knows_protocol).map(str::to_owned);
+    let cidrs = params.list("cidrlist");
     check_protocol(cloud, key, row, protocol.as_deref())?;
     if let Some(cidrs) = &cidrs
         && !cidrs.iter().all(|cidr| is_ipv4_cidr(cidr))
@@ -329,10 +336,11 @@ fn check_protocol(
     if !has_router(cloud, row.network) {
         return Ok(());
     }
-    if !PROTOCOLS.contains(&protocol) {
+    let known = protocols(&cloud.version);
+    if !known.contains(&protocol) {
         return Err(JobFailure::invalid(format!(
             "protocol {protocol} is not in valid protocols [{}]",
-            PROTOCOLS.join(", ")
+            known.join(", ")
         )));
     }
     if protocol == "udp" {
@@ -518,6 +526,10 @@ pub(crate) fn forget_all(cloud: &mut Cloud, address: Key<PublicIp>) {
 /// The row goes; its tags stay behind, as in CloudStack.
 fn forget(cloud: &mut Cloud, key: Key<LoadBalancerRule>) {
     if cloud.version.has(Feature::RulesBuried) {
+        let address = cloud.rules.get(key).map(|rule| rule.address);
+        if let Some(row) = address.and_then(|address| cloud.addresses.get_mut(address)) {
+            row.past_rules = row.past_rules.saturating_add(1);
+        }
         cloud.rules.bury(key);
     } else {
         cloud.rules.remove(key);
