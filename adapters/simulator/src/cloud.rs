@@ -5,6 +5,7 @@
 //! they share: who owns what, how ids resolve, and how internal error texts name objects.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -24,7 +25,7 @@ use crate::resources::network_acl::{AclItem, AclList};
 use crate::resources::port_forward::PortForward;
 use crate::resources::public_ip::PublicIp;
 use crate::resources::stickiness::Stickiness;
-use crate::resources::tag::Tag;
+use crate::resources::tag::Tags;
 use crate::resources::user::{RoleIds, User};
 use crate::resources::virtual_machine::VirtualMachine;
 use crate::resources::vpc::Vpc;
@@ -70,11 +71,13 @@ pub(crate) struct Cloud {
     pub(crate) last_rule: u64,
     pub(crate) acl_lists: Table<AclList>,
     pub(crate) acl_items: Table<AclItem>,
-    pub(crate) tags: Table<Tag>,
+    pub(crate) tags: Tags,
     pub(crate) jobs: Jobs,
     pub(crate) router: Router,
     /// The address that is drawn next if it is free.
     pub(crate) next_address: Option<Key<PublicIp>>,
+    /// The address of a guest network that is drawn next if it is free.
+    pub(crate) next_guest_address: Option<Ipv4Addr>,
     /// What is wrong with the list that is asked for at the moment.
     pub(crate) page_fault: Option<PageFault>,
 }

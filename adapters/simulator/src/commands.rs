@@ -303,7 +303,7 @@ const COMMANDS: &[Command] = &[
         Accepted::nothing, vm_nics::start_default),
     run("addIpToNic", Roles::User, vm_nics::ADD_ADDRESS_PARAMS,
         "user.vm.AddIpToVmNicCmd", JobKind::Vm,
-        vm_nics::accept_add_address, vm_nics::start_add_address),
+        vm_nics::accept_add_address, vm_nics::start_add_address).under("addiptovmnicresponse"),
     run("removeIpFromNic", Roles::User, vm_nics::REMOVE_ADDRESS_PARAMS,
         "user.vm.RemoveIpFromVmNicCmd", JobKind::Vm,
         Accepted::nothing, vm_nics::start_remove_address),

@@ -3,6 +3,7 @@
 //! offers are made with `Simulator::call`.
 
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 
 use thiserror::Error;
 
@@ -70,6 +71,12 @@ impl Simulator {
     /// free then. An unknown id chooses none.
     pub fn draw_next(&mut self, address: &str) {
         self.cloud.next_address = self.cloud.addresses.find(address);
+    }
+
+    /// Chooses the address that the next new interface or secondary address draws, if it is in its
+    /// network and free.
+    pub fn draw_next_guest(&mut self, address: Ipv4Addr) {
+        self.cloud.next_guest_address = Some(address);
     }
 
     /// Stops a virtual machine, by name or id. It stays a member of its rules and pushes nothing.

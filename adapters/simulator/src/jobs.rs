@@ -1,7 +1,7 @@
 //! Asynchronous jobs: a command is accepted, starts at once, and takes effect on the router when
 //! its time is over.
 //!
-//! Jobs overlap freely, as CloudStack's do. What does wait is a request about an address whose row
+//! Jobs overlap freely, as CloudStack's do; on demand those of one network take turns. What does wait is a request about an address whose row
 //! a running job has locked: it is answered after the job's end, and time passes until then.
 
 use std::collections::BTreeSet;
@@ -10,10 +10,11 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::cloud::Cloud;
-use crate::commands::{Call, Command};
+use crate::commands::{Call, Command, Entity, JobHandler, Kind};
 use crate::error::{ApiError, JobFailure};
 use crate::faults::JobFault;
 use crate::resources::account::Account;
+use crate::resources::network::Network;
 use crate::resources::public_ip::PublicIp;
 use crate::resources::user::User;
 use crate::table::{Key, Row, Table};
@@ -28,6 +29,8 @@ pub(crate) struct Jobs {
     durations: JobDurations,
     /// What goes wrong with the next job.
     fault: Option<JobFault>,
+    /// Whether jobs of one network take turns.
+    serial: bool,
 }
 
 /// One job.
@@ -40,12 +43,16 @@ pub(crate) struct Job {
     pub(crate) created: Timestamp,
     pub(crate) instance: Option<Instance>,
     pub(crate) state: JobState,
+    /// The network whose jobs take turns with it, if they do.
+    network: Option<Key<Network>>,
     fault: Option<JobFault>,
 }
 
 /// Where a job stands.
 #[derive(Debug, Clone)]
 pub(crate) enum JobState {
+    /// It waits for another job of its network.
+    Queued(Box<Queued>),
     Running(Work),
     Succeeded {
         at: Timestamp,
@@ -63,6 +70,14 @@ pub(crate) enum JobState {
 
 /// How long a job that has ended is remembered (`job.expire.minutes`).
 const REMEMBERED: SignedDuration = SignedDuration::from_mins(1440);
+
+/// What it takes to start a job.
+#[derive(Debug, Clone)]
+pub(crate) struct Queued {
+    call: Call,
+    handler: &'static JobHandler,
+    accepted: Accepted,
+}
 
 /// The object a job is about, as `jobinstancetype` and `jobinstanceid`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,7 +127,7 @@ impl Job {
     /// When it ended.
     fn ended(&self) -> Option<Timestamp> {
         match &self.state {
-            JobState::Running(_) => None,
+            JobState::Queued(_) | JobState::Running(_) => None,
             JobState::Succeeded { at, .. }
             | JobState::Failed { at, .. }
             | JobState::Died { at } => Some(*at),
@@ -128,7 +143,34 @@ impl Row for Job {
 
 impl Jobs {
     pub(crate) fn new(durations: &JobDurations) -> Self {
-        Self { table: Table::new(), running: BTreeSet::new(), durations: *durations, fault: None }
+        Self {
+            table: Table::new(),
+            running: BTreeSet::new(),
+            durations: *durations,
+            fault: None,
+            serial: false,
+        }
+    }
+
+    /// Lets jobs of one network take turns from now on, or not.
+    pub(crate) fn set_serial(&mut self, serial: bool) {
+        self.serial = serial;
+    }
+
+    /// Whether a job of a network runs or waits.
+    fn is_busy(&self, network: Key<Network>) -> bool {
+        let mut jobs = self.table.iter().filter(|(_, job)| job.network == Some(network));
+        jobs.any(|(_, job)| matches!(job.state, JobState::Queued(_) | JobState::Running(_)))
+    }
+
+    fn is_running(&self, key: Key<Job>) -> bool {
+        self.table.get(key).is_some_and(|job| matches!(job.state, JobState::Running(_)))
+    }
+
+    /// The job of a network that waits longest.
+    fn next_queued(&self, network: Key<Network>) -> Option<Key<Job>> {
+        let mut jobs = self.table.iter().filter(|(_, job)| job.network == Some(network));
+        jobs.find(|(_, job)| matches!(job.state, JobState::Queued(_))).map(|(key, _)| key)
     }
 
     /// Sets what goes wrong with the next job.
@@ -173,9 +215,10 @@ impl Jobs {
         self.running.iter().filter_map(|(end, number)| {
             match &self.table.get(Key::of(*number))?.state {
                 JobState::Running(work) => Some((*end, work)),
-                JobState::Succeeded { .. } | JobState::Failed { .. } | JobState::Died { .. } => {
-                    None
-                }
+                JobState::Queued(_)
+                | JobState::Succeeded { .. }
+                | JobState::Failed { .. }
+                | JobState::Died { .. } => None,
             }
         })
     }
@@ -227,46 +270,68 @@ impl Jobs {
 }
 
 impl Cloud {
-    /// Starts a job; one that fails at once, or takes no time, is over when this returns.
-    pub(crate) fn run_job(
+    /// Adds a job and starts it, unless it has to wait for its turn; one that fails at once, or takes
+    /// no time, is over when this returns.
+    pub(crate) fn add_job(
         &mut self,
         id: String,
         call: &Call,
-        kind: JobKind,
-        instance: Option<Instance>,
-        started: Result<Work, JobFailure>,
+        handler: &'static JobHandler,
+        accepted: Accepted,
     ) {
-        let now = self.now;
         let fault = self.jobs.fault.take();
-        let (state, end) = match started {
-            Ok(work) => {
-                let slow = match fault {
-                    Some(JobFault::Slow(delay)) => delay,
-                    None | Some(JobFault::Fails { .. } | JobFault::Vanishes) => {
-                        SignedDuration::ZERO
-                    }
-                };
-                let delay = work.delay(self).saturating_add(slow);
-                let time = self.jobs.duration(kind).saturating_add(delay);
-                let end = now.checked_add(time).unwrap_or(now);
-                (JobState::Running(work), Some(end))
-            }
-            Err(failure) => (JobState::Failed { at: now, failure }, None),
-        };
+        let network = if self.jobs.serial { network_of(self, call) } else { None };
+        let waits = network.is_some_and(|network| self.jobs.is_busy(network));
         let key = self.jobs.table.insert(Job {
             id,
             account: call.caller,
             user: call.user,
             command: call.command,
-            created: now,
-            instance,
-            state,
+            created: self.now,
+            instance: accepted.instance.clone(),
+            state: JobState::Queued(Box::new(Queued { call: call.clone(), handler, accepted })),
+            network,
             fault,
         });
-        if let Some(end) = end {
-            self.jobs.running.insert((end, key.number()));
+        if !waits {
+            self.start_job(key);
         }
-        self.finish_jobs(now);
+        self.finish_jobs(self.now);
+    }
+
+    fn start_job(&mut self, key: Key<Job>) {
+        let Some(Job { state: JobState::Queued(queued), fault, .. }) = self.jobs.table.get(key)
+        else {
+            return;
+        };
+        let slow = match fault {
+            Some(JobFault::Slow(delay)) => *delay,
+            None | Some(JobFault::Fails { .. } | JobFault::Vanishes) => SignedDuration::ZERO,
+        };
+        let Queued { call, handler, accepted } = (**queued).clone();
+        let state = match (handler.start)(self, &call, &accepted) {
+            Ok(work) => {
+                let delay = work.delay(self).saturating_add(slow);
+                let time = self.jobs.duration(handler.kind).saturating_add(delay);
+                let end = self.now.checked_add(time).unwrap_or(self.now);
+                self.jobs.running.insert((end, key.number()));
+                JobState::Running(work)
+            }
+            Err(failure) => JobState::Failed { at: self.now, failure },
+        };
+        if let Some(job) = self.jobs.table.get_mut(key) {
+            job.state = state;
+        }
+    }
+
+    /// Starts the jobs whose turn it is after one of their network has ended.
+    fn start_next(&mut self, network: Key<Network>) {
+        while let Some(key) = self.jobs.next_queued(network) {
+            self.start_job(key);
+            if self.jobs.is_running(key) {
+                return;
+            }
+        }
     }
 
     /// Lets time pass until no running job has the row of an address locked. Creations of rules and
@@ -283,11 +348,12 @@ impl Cloud {
         }
     }
 
-    /// Stops all running jobs where they are: what they stored stays, what they had yet to do is
-    /// never done.
+    /// Stops all jobs where they are: what they stored stays, what they had yet to do is never
+    /// done.
     pub(crate) fn kill_jobs(&mut self) {
-        for (_, number) in std::mem::take(&mut self.jobs.running) {
-            if let Some(job) = self.jobs.table.get_mut(Key::of(number)) {
+        self.jobs.running.clear();
+        for (_, job) in self.jobs.table.iter_mut() {
+            if matches!(job.state, JobState::Queued(_) | JobState::Running(_)) {
                 job.state = JobState::Died { at: self.now };
             }
         }
@@ -301,12 +367,13 @@ impl Cloud {
             }
             self.now = self.now.max(end);
             let key = Key::of(number);
-            let Some(Job { state: JobState::Running(work), fault, .. }) = self.jobs.table.get(key)
+            let Some(Job { state: JobState::Running(work), fault, network, .. }) =
+                self.jobs.table.get(key)
             else {
                 self.jobs.running.remove(&(end, number));
                 continue;
             };
-            let (work, fault) = (work.clone(), fault.clone());
+            let (work, fault, network) = (work.clone(), fault.clone(), *network);
             let outcome = match &fault {
                 Some(JobFault::Fails { code, text }) => {
                     Err(JobFailure { code: *code, text: text.clone() })
@@ -324,8 +391,40 @@ impl Cloud {
                     Err(failure) => JobState::Failed { at: end, failure },
                 };
             }
+            if let Some(network) = network {
+                self.start_next(network);
+            }
         }
     }
+}
+
+/// The network that a call is about, by the first of its parameters that leads to one: what
+/// CloudStack names as the job's sync object.
+fn network_of(cloud: &Cloud, call: &Call) -> Option<Key<Network>> {
+    call.command.params.iter().find_map(|param| {
+        let Kind::Id(entity) = param.kind else {
+            return None;
+        };
+        let number = call.params.key::<()>(param.name)?.number();
+        match entity {
+            Entity::Network => Some(Key::of(number)),
+            Entity::Address => cloud.addresses.get(Key::of(number))?.network,
+            Entity::LoadBalancerRule => Some(cloud.rules.get(Key::of(number))?.network),
+            Entity::FirewallRule => cloud.firewall_rules.get(Key::of(number))?.network,
+            Entity::Account
+            | Entity::AclItem
+            | Entity::AclList
+            | Entity::Domain
+            | Entity::Job
+            | Entity::PortForward
+            | Entity::Project
+            | Entity::Stickiness
+            | Entity::User
+            | Entity::VirtualMachine
+            | Entity::Vpc
+            | Entity::Zone => None,
+        }
+    })
 }
 
 #[cfg(test)]
@@ -420,6 +519,40 @@ mod tests {
         assert_eq!(lab.listed_rule(&two)["state"], "Add");
         lab.wait(1);
         assert_eq!(lab.listed_rule(&two)["state"], "Active");
+    }
+
+    #[test]
+    fn jobs_of_one_network_take_turns_on_demand() {
+        let mut lab = Lab::slow(5);
+        let rule = lab.rule("80", &[]);
+        let other = lab.rule("81", &[]);
+        let item = lab.id("listNetworkACLLists", "custom");
+        lab.simulator.serialise_jobs(true);
+        let vm = lab.id("listVirtualMachines", "node-1");
+        let assign = [("id", rule.as_str()), ("virtualmachineids", vm.as_str())];
+        let bad = [("id", rule.as_str()), ("cidrlist", "here")];
+        let update = [("id", other.as_str()), ("algorithm", "source")];
+        let elsewhere = [("aclid", item.as_str()), ("protocol", "tcp")];
+        let jobs = [
+            ("assignToLoadBalancerRule", &assign),
+            ("updateLoadBalancerRule", &bad),
+            ("updateLoadBalancerRule", &update),
+            ("createNetworkACL", &elsewhere),
+        ]
+        .map(|(command, params)| text(&lab.ask(command, params)["jobid"]));
+        let statuses = |lab: &mut Lab| {
+            jobs.each_ref().map(|job| {
+                let answer = lab.ask("queryAsyncJobResult", &[("jobid", job)]);
+                answer["jobstatus"].as_u64().unwrap()
+            })
+        };
+        assert_eq!(lab.rows("listAsyncJobs", &[]).len(), 4);
+        assert_eq!(lab.listed_rule(&other)["algorithm"], "roundrobin");
+        lab.wait(5);
+        assert_eq!(statuses(&mut lab), [1, 2, 0, 1]);
+        assert_eq!(lab.listed_rule(&other)["algorithm"], "source");
+        lab.wait(5);
+        assert_eq!(statuses(&mut lab), [1, 2, 1, 1]);
     }
 
     #[test]

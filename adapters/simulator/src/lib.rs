@@ -48,7 +48,6 @@ mod commands;
 mod edits;
 mod error;
 pub mod faults;
-mod fields;
 pub mod http;
 mod ids;
 mod jobs;
@@ -57,6 +56,8 @@ mod message;
 mod object;
 mod operator;
 mod params;
+#[cfg(test)]
+mod releases;
 mod resources;
 mod settings;
 mod simulator;

@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+use crate::versions::{Version, newer_fields};
+
 /// A JSON object under construction.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Object(Map<String, Value>);
@@ -36,6 +38,11 @@ impl Object {
     pub(crate) fn merge_extra(mut self, extra: &std::collections::BTreeMap<String, Value>) -> Self {
         self.0.extend(extra.iter().map(|(key, value)| (key.clone(), value.clone())));
         self
+    }
+
+    /// Takes out the fields that a release does not have yet in objects of this key.
+    pub(crate) fn of_release(self, kind: &str, version: &Version) -> Self {
+        self.without(&newer_fields(kind, version))
     }
 
     /// Takes keys out.

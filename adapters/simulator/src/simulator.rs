@@ -12,7 +12,6 @@ use crate::cloud::Cloud;
 use crate::commands::{Call, Command, Handler, JobHandler};
 use crate::error::{ApiError, ErrorRoot};
 use crate::faults::FaultPlan;
-use crate::fields;
 use crate::ids::is_uuid;
 use crate::message::{Format, Request, Response};
 use crate::object::Object;
@@ -168,6 +167,12 @@ impl Simulator {
         self.acl_gates_traffic = gates;
     }
 
+    /// Whether jobs of one network take turns instead of overlapping. CloudStack's overlap; the
+    /// switch is for tests that want to hold either way.
+    pub fn serialise_jobs(&mut self, serial: bool) {
+        self.cloud.jobs.set_serial(serial);
+    }
+
     /// Every command that passed the checks of key and role, in order.
     pub fn calls(&self) -> &[LoggedCall] {
         &self.calls
@@ -219,13 +224,16 @@ impl Simulator {
 
     /// Accepts an asynchronous command. A job id of the caller's own is looked at only after a
     /// create command has made its object, which then stays.
-    fn accept(&mut self, handler: &JobHandler, call: &Call) -> Result<serde_json::Value, ApiError> {
+    fn accept(
+        &mut self,
+        handler: &'static JobHandler,
+        call: &Call,
+    ) -> Result<serde_json::Value, ApiError> {
         let accepted = (handler.accept)(&mut self.cloud, call)?;
         let job = self.job_id(call)?;
-        let started = (handler.start)(&mut self.cloud, call, &accepted);
-        let instance = accepted.instance.clone();
-        self.cloud.run_job(job.clone(), call, handler.kind, instance, started);
-        Ok(Object::new().maybe("id", accepted.id).with("jobid", job).into())
+        let id = accepted.id.clone();
+        self.cloud.add_job(job.clone(), call, handler, accepted);
+        Ok(Object::new().maybe("id", id).with("jobid", job).into())
     }
 
     fn job_id(&mut self, call: &Call) -> Result<String, ApiError> {
@@ -249,10 +257,7 @@ impl Simulator {
     ) -> Response {
         let root = command.map_or_else(|| "errorresponse".to_owned(), Command::root);
         match outcome {
-            Ok(mut body) => {
-                fields::strip(&mut body, &self.cloud.version);
-                Response::success(&root, body, format, &self.cloud.version)
-            }
+            Ok(body) => Response::success(&root, body, format, &self.cloud.version),
             Err(error) => Response::failure(&error, &root, format, &self.cloud.version),
         }
     }

@@ -156,6 +156,11 @@ impl Lab {
         body
     }
 
+    /// The status of an answer, as text.
+    pub(crate) fn status(&mut self, command: &str, params: &[(&str, &str)]) -> String {
+        self.simulator.call(self.caller, command, params, self.now).status.to_string()
+    }
+
     /// The rows of a list.
     pub(crate) fn rows(&mut self, command: &str, params: &[(&str, &str)]) -> Vec<Value> {
         let body = self.ask(command, params);

@@ -22,16 +22,12 @@ pub struct NotAVersion(String);
 pub(crate) enum Feature {
     RuleAndVmNamesMatchExactly,
     AclDefaultCoversIpv6,
-    RuleProtocolUpdate,
     RuleCidrList,
-    HasRules,
-    ReleaseByAddress,
     DomainPath,
     AclKeyword,
     XmlErrorsWithoutVersion,
     UpdatePushesMostly,
     SslOffload,
-    NetworkNameFilter,
     RuleNetworkChecked,
     JobByResource,
     AddressStateList,
@@ -47,12 +43,17 @@ pub(crate) enum Feature {
     KeyPairs,
     GlobalAclLists,
     Quarantine,
+    NicDevices,
+    RuleProtocolUpdate,
+    BlankFirewallCidrs,
+    ConserveErrorCode,
 }
 
 /// The releases in which the differences began, and how it was before: the place to look when a test of one release fails
 /// on another.
 #[rustfmt::skip]
 const SINCE: &[([u16; 3], Feature, &str)] = &[
+    ([4, 16, 0], Feature::NicDevices, "NICs were in no order and did not tell their devices"),
     ([4, 17, 0], Feature::RuleAndVmNamesMatchExactly, "`name` of rules and VMs was a substring"),
     ([4, 17, 0], Feature::AclDefaultCoversIpv6, "an ACL item without cidrlist got 0.0.0.0/0 only"),
     ([4, 17, 1], Feature::RuleProtocolUpdate, "updateLoadBalancerRule ignored protocol"),
@@ -60,16 +61,15 @@ const SINCE: &[([u16; 3], Feature, &str)] = &[
     ([4, 18, 0], Feature::DeniedIs432, "a command that a role denies got 401, as if the key were wrong"),
     ([4, 19, 0], Feature::GlobalAclLists, "every ACL list belonged to a VPC"),
     ([4, 19, 0], Feature::Quarantine, "a released address was anybody's at once"),
-    ([4, 19, 0], Feature::HasRules, "public IP addresses did not tell whether they have rules"),
-    ([4, 19, 0], Feature::ReleaseByAddress, "disassociateIpAddress knew ids only"),
+    ([4, 19, 2], Feature::BlankFirewallCidrs, "a firewall rule with a blank cidrlist was refused"),
     ([4, 19, 2], Feature::DomainPath, "rules and addresses had no domainpath"),
     ([4, 20, 0], Feature::AclKeyword, "listNetworkACLs ignored keyword"),
+    ([4, 20, 0], Feature::ConserveErrorCode, "an address of a network without conserve mode refused a second use as 530"),
     ([4, 20, 1], Feature::ApiKeyAccess, "API keys could not be turned off"),
     ([4, 21, 0], Feature::PostOnlyMode, "`enforce.post.requests.and.timestamps` did not exist"),
     ([4, 21, 0], Feature::XmlErrorsWithoutVersion, "XML errors showed the version too"),
     ([4, 22, 0], Feature::UpdatePushesMostly, "an update was pushed only for another algorithm"),
     ([4, 22, 0], Feature::SslOffload, "a virtual router did not offer ssl"),
-    ([4, 22, 0], Feature::NetworkNameFilter, "listNetworks ignored name"),
     ([4, 22, 1], Feature::RuleNetworkChecked, "a rule's networkid other than its address's was ignored"),
     ([4, 22, 1], Feature::JobByResource, "queryAsyncJobResult knew jobid only"),
     ([4, 22, 1], Feature::AddressStateList, "listPublicIpAddresses took one state, unchecked"),
@@ -81,6 +81,32 @@ const SINCE: &[([u16; 3], Feature, &str)] = &[
     ([4, 23, 0], Feature::NicEnabled, "NICs did not tell whether they are enabled"),
     ([4, 23, 0], Feature::VpcConserveMode, "VPCs did not tell their conserve mode"),
 ];
+
+/// Fields of answers that came with a release, by the key of their object: their `since`.
+#[rustfmt::skip]
+const FIELDS: &[(&str, &str, [u16; 3])] = &[
+    ("asyncjobs", "domainpath", [4, 19, 2]),
+    ("asyncjobs", "managementserverid", [4, 19, 0]),
+    ("asyncjobs", "managementservername", [4, 21, 0]),
+    ("firewallrule", "traffictype", [4, 17, 0]),
+    ("ipaddress", "forprovider", [4, 21, 0]),
+    ("ipaddress", "forsystemvms", [4, 20, 0]),
+    ("ipaddress", "hasrules", [4, 19, 0]),
+    ("network", "created", [4, 16, 0]),
+    ("network", "supportsvmautoscaling", [4, 18, 0]),
+    ("virtualmachine", "arch", [4, 20, 1]),
+    ("virtualmachine", "lastupdated", [4, 16, 0]),
+    ("virtualmachine", "vmtype", [4, 20, 0]),
+    ("vpc", "vpcofferingconservemode", [4, 23, 0]),
+    ("zone", "type", [4, 18, 0]),
+];
+
+/// The fields of an object that a release does not have yet.
+pub(crate) fn newer_fields(kind: &str, version: &Version) -> Vec<&'static str> {
+    let newer =
+        FIELDS.iter().filter(|(known, _, since)| *known == kind && !version.reaches(*since));
+    newer.map(|(_, field, _)| *field).collect()
+}
 
 impl Version {
     /// Whether a difference has begun in this release.

@@ -91,14 +91,22 @@ fn appear(run: &mut Run, object: &Value) -> Result<(), NotReplayable> {
             run.names.bind(id, answer["jobid"].as_str().unwrap_or_default());
             Ok(())
         }
+        // The world has it from the beginning.
+        Some("network") if run.names.knows(id) => Ok(()),
         _ if object["made_by"].get("line").is_some() => find(run, object),
         _ if object["made_by"].get("command").is_some() => {
             if let Some(ours) = run.names.ours(id) {
                 run.simulator.draw_next(ours);
             }
-            request(run, &object["made_by"])?;
-            assign_members(run, object)?;
-            find(run, object)
+            let answer = request(run, &object["made_by"])?;
+            let Some(ours) = answer["id"].as_str() else {
+                let made_by = plain(&object["made_by"]["command"]);
+                return Err(missing(format!("{made_by} made nothing: {answer}")));
+            };
+            if !bind_like(run, object) {
+                run.names.bind(id, ours);
+            }
+            assign_members(run, object)
         }
         kind => Err(missing(format!("nothing tells how {kind:?} was made"))),
     }
@@ -115,7 +123,6 @@ fn assign_members(run: &mut Run, rule: &Value) -> Result<(), NotReplayable> {
     if members.is_empty() {
         return Ok(());
     }
-    find_rule_without_state(run, rule);
     let args = serde_json::json!({
         "caller": rule["account"],
         "command": "assignToLoadBalancerRule",
@@ -136,15 +143,11 @@ const LISTS: &[(&str, &str, &str)] = &[
 fn find(run: &mut Run, object: &Value) -> Result<(), NotReplayable> {
     let id = plain(&object["id"]);
     let reason = format!("this run has no {}", plain(&object["kind"]));
-    bind_like(run, object, &[]).then_some(()).ok_or(NotReplayable { reason, ids: vec![id] })
+    bind_like(run, object).then_some(()).ok_or(NotReplayable { reason, ids: vec![id] })
 }
 
-fn find_rule_without_state(run: &mut Run, rule: &Value) {
-    bind_like(run, rule, &["state"]);
-}
-
-/// Whether a listed object of this run is like one of the recording, but for some fields.
-fn bind_like(run: &mut Run, object: &Value, but_for: &[&str]) -> bool {
+/// Whether a listed object of this run is like one of the recording.
+fn bind_like(run: &mut Run, object: &Value) -> bool {
     let kind = object["kind"].as_str().unwrap_or_default();
     let Some((_, command, parent)) = LISTS.iter().find(|(known, ..)| *known == kind) else {
         return false;
@@ -153,11 +156,11 @@ fn bind_like(run: &mut Run, object: &Value, but_for: &[&str]) -> bool {
     let mut params = Map::new();
     params.insert((*parent).to_owned(), object[*parent].clone());
     let answer = send(run, &caller, command, params);
-    let wanted = without(object, &[&["kind", "members", "made_by"], but_for].concat());
+    let wanted = without(object, &["kind", "members", "made_by"]);
     let rows = answer[kind].as_array().cloned().unwrap_or_default();
     rows.iter().any(|row| {
         let mut names = run.names.clone();
-        let like = differences(&mut names, &wanted, &without(row, but_for)).is_empty();
+        let like = differences(&mut names, &wanted, row).is_empty();
         if like {
             run.names = names;
         }

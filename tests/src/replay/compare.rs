@@ -4,8 +4,15 @@ use serde_json::{Map, Value};
 
 use super::names::Names;
 
-/// Lists whose order means nothing, because CloudStack keeps them in hash sets.
-const UNORDERED: &[&str] = &["service", "capability", "tags"];
+/// Lists whose order means nothing, because CloudStack keeps them in hash sets or lists them by
+/// nothing that an answer shows.
+const UNORDERED: &[&str] = &["capability", "service", "tag", "tags"];
+
+/// What tells the entries of such lists apart.
+const ENTRY_NAMES: &[&str] = &["name", "key", "resourceid"];
+
+/// How a text begins to say that the recorder cut it.
+const CUT_TEXT: &str = "…[";
 
 /// Keys of numbers of milliseconds: times, which differ in any other run.
 const TIMES: &[&str] = &["expireAfter"];
@@ -63,13 +70,29 @@ fn elements(rest: &mut &str) -> Map<String, Value> {
 
 /// All differences; `names` learn what stands for what.
 pub(super) fn differences(names: &mut Names, recorded: &Value, given: &Value) -> Vec<Difference> {
-    let mut comparison = Comparison { names, found: Vec::new() };
+    let mut comparison = Comparison { names, partial: false, found: Vec::new() };
     comparison.values("", recorded, given);
+    comparison.found
+}
+
+/// The same for two bodies. Of an XML document that the recorder cut, what is there is compared.
+pub(super) fn body_differences(
+    names: &mut Names,
+    recorded: &Value,
+    given: &str,
+) -> Vec<Difference> {
+    let text = recorded.as_str();
+    let partial = text.is_some_and(|text| text.starts_with("<?xml") && text.contains(CUT_TEXT));
+    let document = text.map(parsed);
+    let mut comparison = Comparison { names, partial, found: Vec::new() };
+    comparison.values("", document.as_ref().unwrap_or(recorded), &parsed(given));
     comparison.found
 }
 
 struct Comparison<'a> {
     names: &'a mut Names,
+    /// Whether the recorded value is only the beginning of what there was.
+    partial: bool,
     found: Vec<Difference>,
 }
 
@@ -85,14 +108,24 @@ impl Comparison<'_> {
                         }
                         Some(given) if TIMES.contains(&key.as_str()) && given.is_number() => {}
                         Some(given) => self.values(&place, recorded, given),
+                        None if self.partial && recorded.to_string().contains(CUT_TEXT) => {}
                         None => self.differ(&place, &recorded.to_string(), "nothing"),
                     }
                 }
-                for (key, given) in here.iter().filter(|(key, _)| !there.contains_key(*key)) {
+                let more = here.iter().filter(|(key, _)| !there.contains_key(*key));
+                let partial = self.partial;
+                for (key, given) in more.filter(|_| !partial) {
                     self.differ(&join(place, key), "nothing", &given.to_string());
                 }
                 true
             }
+            (Value::Array(there), Value::Array(here))
+                if self.partial && there.len() < here.len() =>
+            {
+                self.values(place, recorded, &here.iter().take(there.len()).cloned().collect());
+                true
+            }
+            (Value::String(there), _) if self.partial && there.contains(CUT_TEXT) => true,
             // A cut list is compared by the `count` beside it.
             (Value::Array(there), Value::Array(_)) if is_cut(there) => true,
             (Value::Array(there), Value::Array(here)) if there.len() == here.len() => {
@@ -134,8 +167,8 @@ fn sorted(value: &Value) -> Value {
     };
     let mut entries = entries.clone();
     let name = |entry: &Value| {
-        let name = entry.get("name").or_else(|| entry.get("key"));
-        name.map(ToString::to_string)
+        let names = ENTRY_NAMES.iter().filter_map(|key| entry.get(*key));
+        names.map(ToString::to_string).collect::<Vec<_>>()
     };
     entries.sort_by_cached_key(name);
     entries.into()
@@ -179,6 +212,19 @@ mod tests {
             ["r[0].a[0].text", "r[0].a[1].text", "r[0].b[0].c[0].text"]
         );
         assert_eq!(parsed("no document"), Value::from("no document"));
+    }
+
+    #[test]
+    fn a_cut_document_is_compared_as_far_as_it_goes() {
+        let cut =
+            r#"<?xml version="1.0"?><r><a>1</a><b>2</b><c…[99 characters, cut by the recorder]"#;
+        let places = |given: &str| {
+            let found = body_differences(&mut Names::default(), &cut.into(), given);
+            found.into_iter().map(|difference| difference.place).collect::<Vec<_>>()
+        };
+        let whole = r#"<?xml version="1.0"?><r><b>2</b><a>1</a><d>3</d></r>"#;
+        assert_eq!(places(whole), [""; 0]);
+        assert_eq!(places(&whole.replace('2', "9")), ["r[0].b[0].text"]);
     }
 
     #[test]

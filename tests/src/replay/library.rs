@@ -45,6 +45,9 @@ const KEYS: &[(&str, Kind)] = &[
 /// Commands that make the object whose id they answer.
 const MAKERS: &[&str] = &["associate", "create", "deploy"];
 
+/// Those of them that no account of the simulator may call: what they make exists from the beginning.
+const NOT_MAKERS: &[&str] = &["createNetwork", "createVPC", "createVPCOffering"];
+
 /// Kinds that are listed the newest first.
 const NEWEST_FIRST: &[Kind] = &[Kind::AclItem, Kind::FirewallRule, Kind::Network];
 
@@ -191,6 +194,11 @@ impl Library {
         let mut wanted = always.clone();
         wanted.extend(self.source_nat_addresses(always));
         wanted.extend(self.default_items());
+        let lasting = directory.facts.lasting().filter(|id| self.is_older(id, file));
+        wanted.extend(lasting.map(str::to_owned));
+        if !recording.exchanges.iter().any(lists_items) {
+            wanted.extend(self.left_items(directory, file));
+        }
         for (at, exchange) in recording.exchanges.iter().enumerate() {
             let existed = |id: &String| made.get(id).is_none_or(|line| at + 1 < *line);
             wanted.extend(mentioned(exchange).into_iter().filter(existed));
@@ -199,9 +207,10 @@ impl Library {
             let at_first = setup.before_line == Some(1);
             setup.object.as_ref().filter(|_| at_first)?["id"].as_str().map(str::to_owned)
         }));
+        let replaces = recording.exchanges.iter().any(replaces_list);
         let mut seeds: Vec<Seed> = wanted
             .iter()
-            .filter_map(|id| self.seed(file, id))
+            .filter_map(|id| self.seed(file, id, replaces))
             .filter(|seed| !made_by_a_neighbour(recording, &setup, &made, seed))
             .collect();
         seeds.sort_by_key(|seed| seed.age);
@@ -222,6 +231,35 @@ impl Library {
         })
     }
 
+    /// ACL items that earlier files made and did not delete: the next number of a list depends on
+    /// them.
+    fn left_items(&self, directory: &Directory, file: usize) -> Vec<String> {
+        const DELETE: &str = "deleteNetworkACL";
+        let earlier: Vec<&Recording> = directory.recordings.iter().take(file).collect();
+        let recorded = earlier.iter().flat_map(|recording| &recording.exchanges);
+        let recorded = recorded.filter(|exchange| exchange.command.as_deref() == Some(DELETE));
+        let recorded = recorded.filter_map(|exchange| exchange.params.get("id"));
+        let unrecorded = directory.setup.iter().filter(|setup| {
+            let is_earlier = earlier.iter().any(|recording| recording.name == setup.file);
+            is_earlier && setup.args["command"] == DELETE
+        });
+        let unrecorded = unrecorded.map(|setup| &setup.args["params"]["id"]);
+        let deleted: BTreeSet<String> = recorded.chain(unrecorded).map(plain).collect();
+        let made = self.sightings.iter().filter(|(id, sightings)| {
+            let first = sightings.first();
+            !deleted.contains(*id)
+                && first.is_some_and(|first| first.kind == Kind::AclItem && first.place.0 < file)
+        });
+        made.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Whether an address was in use before a file.
+    fn is_older(&self, id: &str, file: usize) -> bool {
+        let sightings = self.sightings.get(id).into_iter().flatten();
+        let mut earlier = sightings.filter(|sighting| sighting.place.0 < file);
+        earlier.any(|sighting| sighting.object["state"] != "Free")
+    }
+
     /// Items of lists that belong to no VPC: nobody makes them.
     fn default_items(&self) -> impl Iterator<Item = String> {
         self.sightings.iter().filter_map(|(id, sightings)| {
@@ -233,9 +271,9 @@ impl Library {
     }
 
     /// The description of an object that is nearest to the beginning of a file: the first in it,
-    /// else the last in the files before, else the first in those after. The ACL list of a tier is
-    /// put back after a file that changes it, so that its first one counts.
-    fn seed(&self, file: usize, id: &str) -> Option<Seed> {
+    /// else the last in the files before, else the first in those after. A file that replaces the ACL
+    /// list of a tier puts the old one back, so that the first one counts in it and behind it.
+    fn seed(&self, file: usize, id: &str, replaces: bool) -> Option<Seed> {
         let sightings: Vec<&Sighting> = self.sightings.get(id)?.iter().collect();
         let is_own = |sighting: &&&Sighting| sighting.place.0 == file;
         let whole = |sighting: &&&Sighting| is_whole(sighting.kind, &sighting.object);
@@ -244,10 +282,13 @@ impl Library {
         let first = all().next()?;
         let nearest = all().find(is_own).or_else(before).unwrap_or(first);
         let mut object = nearest.object.clone();
-        if let Some(own) = sightings.iter().find(is_own) {
+        let own = sightings.iter().find(is_own);
+        if let Some(own) = own {
             overlay(&mut object, &own.object, SHOWN_WITHOUT_DETAILS);
         }
-        overlay(&mut object, &first.object, PUT_BACK);
+        if own.is_none() || replaces {
+            overlay(&mut object, &first.object, PUT_BACK);
+        }
         let members = self.members.get(id).and_then(|seen| {
             let own = seen.iter().find(|(place, _)| place.0 == file);
             own.or_else(|| seen.iter().rfind(|(place, _)| place.0 < file))
@@ -340,7 +381,8 @@ fn made_in(recording: &Recording, setup: &[&Setup]) -> BTreeMap<String, usize> {
     let mut made = BTreeMap::new();
     for (at, exchange) in recording.exchanges.iter().enumerate() {
         let command = exchange.command.as_deref().unwrap_or_default();
-        if MAKERS.iter().any(|maker| command.starts_with(maker)) {
+        let makes = MAKERS.iter().any(|maker| command.starts_with(maker));
+        if makes && !NOT_MAKERS.contains(&command) {
             let answer = exchange.answer();
             let nested = answer.as_object().into_iter().flat_map(|answer| answer.values());
             for id in std::iter::once(answer).chain(nested).filter_map(|made| made.get("id")) {
@@ -349,12 +391,25 @@ fn made_in(recording: &Recording, setup: &[&Setup]) -> BTreeMap<String, usize> {
         }
     }
     for setup in setup {
-        let id = setup.object.as_ref().and_then(|object| object["id"].as_str());
+        let made_here = setup.object.as_ref().filter(|object| object["kind"] != "network");
+        let id = made_here.and_then(|object| object["id"].as_str());
         if let (Some(id), Some(line)) = (id, setup.before_line.filter(|line| *line > 1)) {
             made.entry(id.to_owned()).or_insert(line);
         }
     }
     made
+}
+
+/// Whether an exchange gives a tier another ACL list.
+fn replaces_list(exchange: &Exchange) -> bool {
+    exchange.command.as_deref() == Some("replaceNetworkACLList")
+}
+
+/// Whether an exchange shows all items of an ACL list.
+fn lists_items(exchange: &Exchange) -> bool {
+    exchange.command.as_deref() == Some("listNetworkACLs")
+        && ["aclid", "networkid"].iter().any(|param| exchange.params.contains_key(*param))
+        && !exchange.params.contains_key("id")
 }
 
 /// Takes some fields from another description of the same object.

@@ -16,9 +16,11 @@
 //!
 //! The recording does not tell when a job ended, only that it had when an answer shows its effect.
 //! So any number of the jobs under way may end before a request: the first moment at which the
-//! answer is equal is taken.
+//! answer is equal is taken. What the server drew by chance and the simulator can be told
+//! (`chance.rs`) is drawn again.
 
 mod act;
+mod chance;
 mod compare;
 mod deviations;
 mod library;
@@ -35,7 +37,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use ccm_simulator::{Response, Simulator};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 pub use self::deviations::{Deviations, Entry};
@@ -44,11 +46,17 @@ pub use self::recording::{Directory, Exchange, Recording, ReplayError};
 pub use self::report::{Deviating, Deviation, Report};
 
 use self::act::{Act, NotReplayable};
-use self::compare::{Difference, differences, parsed};
+use self::compare::{Difference, body_differences, differences};
 use self::library::Library;
 use self::names::{Names, ids};
 use self::send::{Keys, Outgoing};
 use self::setup::Setup;
+
+/// What became of requests that were sent at once.
+type Sent = (Run, Vec<(usize, Vec<Difference>, Response)>);
+
+/// Longer than any window of the throttling: a recording does not tell how long its caller waited.
+const PAUSE: SignedDuration = SignedDuration::from_secs(2);
 
 /// A simulator with a clock, and the mapping between the recording's names and its own.
 #[derive(Debug, Clone)]
@@ -56,6 +64,8 @@ struct Run {
     simulator: Simulator,
     now: Timestamp,
     names: Names,
+    /// Whether the pause before the next request was taken into account.
+    paused: bool,
     /// Keys of callers that are not those of their name.
     keys: BTreeMap<String, Keys>,
 }
@@ -106,7 +116,7 @@ impl Directory {
         for seed in &seeds {
             names.fix_all(&seed.object);
         }
-        Ok(Run { simulator, now: world.started, names, keys: BTreeMap::new() })
+        Ok(Run { simulator, now: world.started, names, keys: BTreeMap::new(), paused: false })
     }
 }
 
@@ -124,8 +134,8 @@ impl<'a> Replayer<'a> {
         let last = self.recording.exchanges.len();
         let mut line = 1;
         while line <= last {
-            self.happen_before(line);
             let until = self.sent_with(line);
+            (line..=until).for_each(|line| self.happen_before(line));
             if until > line {
                 self.parallel(line, until);
             } else {
@@ -170,8 +180,7 @@ impl<'a> Replayer<'a> {
             self.give_up(line, reason);
             return;
         }
-        self.wait_for_time_of(line);
-        self.choose_address(line);
+        self.choose(line);
         let mut best: Option<(Vec<Difference>, Run, Response)> = None;
         let mut moment = self.run.clone();
         loop {
@@ -183,77 +192,68 @@ impl<'a> Replayer<'a> {
             if better {
                 best = Some((found, run, response));
             }
-            if equal || !moment.pass_one_job() {
+            if equal || !moment.pass_on() {
                 break;
             }
         }
         let (found, run, response) = best.expect("at least one moment");
-        self.run = run;
+        self.run = Run { paused: false, ..run };
         self.judge(line, found, &response);
     }
 
-    /// A request that names times is sent at the time of the recording, which its job tells.
-    fn wait_for_time_of(&mut self, line: usize) {
-        let exchange = self.exchange(line);
-        if !exchange.params.keys().any(|name| send::is_time(name)) {
-            return;
-        }
-        let job = exchange.answer().get("jobid");
-        let polls = self.recording.exchanges.iter().skip(line).map(Exchange::answer);
-        let poll = polls.into_iter().find(|poll| job.is_some() && poll.get("jobid") == job);
-        let sent = poll.and_then(|poll| poll["created"].as_str()?.parse().ok());
-        self.run.now = self.run.now.max(sent.unwrap_or(self.run.now));
-    }
-
-    /// Lets an associate draw the address that it drew in the recording, if this run knows it: the
-    /// order of the pool is the database's own. An associate that was refused after it drew one
-    /// shows which only in a later list.
-    fn choose_address(&mut self, line: usize) {
-        let exchange = self.exchange(line);
-        if exchange.command.as_deref() != Some("associateIpAddress") {
-            return;
-        }
-        let later = self.recording.exchanges.iter().skip(line);
-        let stuck = later.take(2).find_map(|later| {
-            let row = &later.answer()["publicipaddress"][0];
-            (row["state"] == "Allocating").then(|| &row["id"])
-        });
-        let drawn = exchange.answer().get("id").or(stuck).and_then(Value::as_str);
-        if let Some(ours) = drawn.and_then(|drawn| self.run.names.ours(drawn)) {
-            self.run.simulator.draw_next(ours);
-        }
-    }
-
-    /// Sends the requests of several lines at once. What succeeded came first, as far as the
-    /// answers tell.
+    /// Sends the requests of several lines at once, as they are or after a pause.
     fn parallel(&mut self, from: usize, until: usize) {
-        let mut order: Vec<usize> = (from..=until).collect();
+        let lines: Vec<usize> = (from..=until).collect();
+        let (able, unable): (Vec<usize>, Vec<usize>) =
+            lines.into_iter().partition(|line| self.obstacle(self.exchange(*line)).is_none());
+        for line in unable {
+            let reason = self.obstacle(self.exchange(line)).unwrap_or_default();
+            self.give_up(line, reason);
+        }
+        let at_once = self.sent_together(&able, self.run.clone());
+        let mut later = self.run.clone();
+        later.now += PAUSE;
+        let differing =
+            |sent: &Sent| sent.1.iter().filter(|(_, found, _)| !found.is_empty()).count();
+        let (run, outcomes) = if differing(&at_once) == 0 {
+            at_once
+        } else {
+            let later = self.sent_together(&able, later);
+            if differing(&later) < differing(&at_once) { later } else { at_once }
+        };
+        self.run = run;
+        for (line, found, response) in outcomes {
+            self.judge(line, found, &response);
+        }
+    }
+
+    /// Sends some requests in a run. What succeeded came first, as far as the answers tell; answers
+    /// to equal requests are compared in any order.
+    fn sent_together(&self, lines: &[usize], mut run: Run) -> Sent {
+        let mut order = lines.to_vec();
         order.sort_by_key(|line| self.exchange(*line).status);
         let mut given: Vec<(usize, Response)> = Vec::new();
         for line in order {
-            if let Some(reason) = self.obstacle(self.exchange(line)) {
-                self.give_up(line, reason);
-                continue;
-            }
-            let outgoing = self.outgoing(line, &self.run);
-            given.push((line, outgoing.send(&mut self.run.simulator, self.run.now)));
+            let outgoing = self.outgoing(line, &run);
+            given.push((line, outgoing.send(&mut run.simulator, run.now)));
         }
-        let lines: Vec<usize> = given.iter().map(|(line, _)| *line).collect();
+        let mut outcomes = Vec::new();
         for line in lines {
-            let exchange = self.exchange(line);
-            let same_request = |other: usize| {
-                let other = self.exchange(other);
-                other.command == exchange.command && other.params == exchange.params
+            let exchange = self.exchange(*line);
+            let is_equal = |(other, response): &(usize, Response)| {
+                let other = self.exchange(*other);
+                let mut names = run.names.clone();
+                other.command == exchange.command
+                    && other.params == exchange.params
+                    && compared(&mut names, exchange, response).is_empty()
             };
-            let fits = |(other, response): &(usize, Response)| {
-                let mut names = self.run.names.clone();
-                same_request(*other) && compared(&mut names, exchange, response).is_empty()
-            };
-            let at = given.iter().position(fits).unwrap_or(0);
+            let own = given.iter().position(|(other, _)| other == line);
+            let at = given.iter().position(is_equal).or(own).unwrap_or(0);
             let (_, response) = given.remove(at);
-            let found = compared(&mut self.run.names, exchange, &response);
-            self.judge(line, found, &response);
+            let found = compared(&mut run.names, exchange, &response);
+            outcomes.push((*line, found, response));
         }
+        (run, outcomes)
     }
 
     fn outgoing(&self, line: usize, run: &Run) -> Outgoing {
@@ -305,6 +305,16 @@ impl<'a> Replayer<'a> {
 }
 
 impl Run {
+    /// Moves the clock on as it may have moved before the next request: to the next end of a job, and
+    /// when none is under way by a pause, once.
+    fn pass_on(&mut self) -> bool {
+        if self.pass_one_job() {
+            return true;
+        }
+        self.now += PAUSE;
+        !std::mem::replace(&mut self.paused, true)
+    }
+
     /// The keys that a caller signs with.
     fn keys_of(&self, caller: &str) -> Keys {
         self.keys.get(caller).cloned().unwrap_or_else(|| Keys::of(caller))
@@ -339,9 +349,7 @@ fn compared(names: &mut Names, exchange: &Exchange, response: &Response) -> Vec<
         let given = response.header(name).unwrap_or_default();
         at(name, &recorded.as_str().into(), &given.into());
     }
-    let recorded = exchange.body.as_str().map(parsed);
-    let recorded = recorded.as_ref().unwrap_or(&exchange.body);
-    found.extend(differences(names, recorded, &parsed(&response.body)));
+    found.extend(body_differences(names, &exchange.body, &response.body));
     found
 }
 

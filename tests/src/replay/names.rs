@@ -17,6 +17,7 @@ const BEFORE_NUMBERS: &[&str] = &[
     "ID=",
     "id=",
     "rule: ",
+    "rule:",
     "VM ",
     "Instances [",
     "zone ",
@@ -229,7 +230,9 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
         let bare = word.trim_matches([':', '.']);
         match word.split_once(bare).filter(|_| !bare.is_empty()) {
             Some((front, back)) => {
-                let parts = [Piece::Text(front), classify(bare), Piece::Text(back)];
+                let (named, number) = before_number(bare);
+                let parts =
+                    [Piece::Text(front), Piece::Text(named), classify(number), Piece::Text(back)];
                 pieces.extend(parts.into_iter().filter(|part| !part.text().is_empty()));
             }
             None => pieces.push(Piece::Text(word)),
@@ -239,14 +242,32 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
+/// Cuts a number off that a text shows right after a colon: `rule:3`.
+fn before_number(word: &str) -> (&str, &str) {
+    let is_number = |text: &str| text.bytes().all(|digit| digit.is_ascii_digit());
+    let cut = word.find(':').map(|at| word.split_at(at + 1));
+    cut.filter(|(name, number)| {
+        name.starts_with(|first: char| first.is_ascii_lowercase()) && is_number(number)
+    })
+    .unwrap_or(("", word))
+}
+
 fn classify(word: &str) -> Piece<'_> {
-    if is_id(word) {
+    if is_id(word) || is_mac(word) {
         Piece::Id(word)
     } else if word.len() == 24 && word.ends_with("+0000") && word.parse::<Timestamp>().is_ok() {
         Piece::Time(word)
     } else {
         word.parse().map_or(Piece::Text(word), |address| Piece::Address(word, address))
     }
+}
+
+/// Hardware addresses are drawn like ids.
+fn is_mac(word: &str) -> bool {
+    let groups: Vec<&str> = word.split(':').collect();
+    let is_byte =
+        |group: &&str| group.len() == 2 && group.bytes().all(|digit| digit.is_ascii_hexdigit());
+    groups.len() == 6 && groups.iter().all(is_byte)
 }
 
 fn is_id(word: &str) -> bool {
@@ -294,6 +315,7 @@ mod tests {
         assert!(!names.texts_agree("Unable to find rule: 4", "Unable to find rule: 8"));
         assert!(names.texts_agree("for Instances [5, 6]", "for Instances [2, 3]"));
         assert!(!names.texts_agree("for Instances [5, 6]", "for Instances [2, 4]"));
+        assert!(names.texts_agree("for LB rule:3", "for LB rule:1"));
         assert!(!names.texts_agree("port 80", "port 81"));
         assert!(!names.texts_agree("80", "81"));
     }

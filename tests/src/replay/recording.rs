@@ -111,6 +111,12 @@ const MADE_LATER: &[&str] = &[
 ];
 
 impl WorldFacts {
+    /// Ids of the first addresses, which stay once a file has made them.
+    pub(super) fn lasting(&self) -> impl Iterator<Item = &str> {
+        let addresses = self.ids.iter().filter(|(name, _)| name.starts_with("ip_"));
+        addresses.map(|(_, id)| id.as_str())
+    }
+
     /// Ids of what existed in every file.
     pub(super) fn always(&self) -> BTreeSet<String> {
         self.ids

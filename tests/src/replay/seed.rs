@@ -19,6 +19,9 @@ const RELEASE: &str = "4.23.0.0-SNAPSHOT";
 /// The public range that was recorded, both ends included.
 pub(super) const PUBLIC_RANGE: (&str, &str) = ("203.0.113.10", "203.0.113.120");
 
+/// Outside of the range: an address that no answer shows.
+const UNSEEN_ADDRESS: &str = "203.0.113.200";
+
 /// Number of the first guest network in the database, after the four of the system.
 const FIRST_NETWORK: usize = 204;
 
@@ -81,7 +84,7 @@ const VPC_FACTS: &[&str] = &["displaytext", "networkdomain"];
 const NIC_FACTS: &[&str] = &["macaddress", "isolationuri", "broadcasturi"];
 
 /// The same for zones and projects.
-const ZONE_FACTS: &[&str] = &["zonetoken"];
+const ZONE_FACTS: &[&str] = &["gputotal", "gpuused", "zonetoken"];
 
 /// The same for projects: these, and all that ends in one of the others.
 const PROJECT_FACTS: &[&str] = &["displaytext", "vmrunning", "vmstopped"];
@@ -130,7 +133,7 @@ pub(super) fn world(
         "release": RELEASE,
         "seed": 1,
         "started": "2026-12-01T19:37:21Z",
-        "zone": zone(facts, library),
+        "zone": zone(facts, library, seeds),
         "domain": domain(facts, library),
         "public-range": {"from": PUBLIC_RANGE.0, "to": PUBLIC_RANGE.1},
         "jobs": {"default": JOB},
@@ -146,7 +149,7 @@ pub(super) fn world(
         "networks": isolated_networks(facts, seeds),
         "vpcs": rows(seeds, Kind::Vpc, |seed| Some(vpc(seeds, &seed.object))),
         "virtual-machines": machines(facts, seeds),
-        "addresses": rows(seeds, Kind::Address, |seed| Some(address(&seed.object))),
+        "addresses": addresses(seeds),
         "firewall-rules": rows(seeds, Kind::FirewallRule, |seed| firewall_rule(seeds, &seed.object)),
         "rules": rows(seeds, Kind::Rule, |seed| rule(seeds, seed)),
     });
@@ -162,8 +165,9 @@ fn rows(seeds: &[Seed], kind: Kind, build: impl Fn(&Seed) -> Option<Value>) -> V
     found.into_iter().filter_map(build).collect()
 }
 
-fn zone(facts: &WorldFacts, library: &Library) -> Value {
-    let seen = library.any(Kind::Zone).unwrap_or(&Value::Null);
+fn zone(facts: &WorldFacts, library: &Library, seeds: &[Seed]) -> Value {
+    let own = seeds.iter().find(|seed| seed.kind == Kind::Zone).map(|seed| &seed.object);
+    let seen = own.or(library.any(Kind::Zone)).unwrap_or(&Value::Null);
     let address = library.any(Kind::Address).unwrap_or(&Value::Null);
     clean(json!({
         "name": seen["name"],
@@ -268,6 +272,8 @@ fn network(seen: &Value, number: usize) -> Value {
 }
 
 fn vpc(seeds: &[Seed], seen: &Value) -> Value {
+    let services = seen["service"].as_array().into_iter().flatten();
+    let has_firewall = services.into_iter().any(|service| service["name"] == "Firewall");
     let lists = rows(seeds, Kind::AclList, |seed| {
         let list = &seed.object;
         (list.get("vpcid") == Some(&seen["id"])).then(|| {
@@ -285,6 +291,8 @@ fn vpc(seeds: &[Seed], seen: &Value) -> Value {
         "owner": owner(seen),
         "cidr": seen["cidr"],
         "offering": seen["vpcofferingid"],
+        "services": if has_firewall { "with-firewall" } else { "default" },
+        "conserve-mode": seen["vpcofferingconservemode"],
         "acl-lists": lists,
         "tiers": networks(seeds, &seen["id"]),
         "tags": tags(seen),
@@ -377,6 +385,23 @@ fn nic(seen: &Value) -> Value {
         "secondary": secondary.map(|address| address["ipaddress"].clone()).collect::<Vec<_>>(),
         "extra": pick(seen, NIC_FACTS),
     }))
+}
+
+/// All addresses, and the source-NAT address of a VPC of which no answer shows it.
+fn addresses(seeds: &[Seed]) -> Vec<Value> {
+    let mut all = rows(seeds, Kind::Address, |seed| Some(address(&seed.object)));
+    for vpc in seeds.iter().filter(|seed| seed.kind == Kind::Vpc).map(|seed| &seed.object) {
+        if !all.iter().any(|address| address["vpc"] == vpc["name"] && address["source-nat"] == true)
+        {
+            all.push(json!({
+                "address": UNSEEN_ADDRESS,
+                "owner": owner(vpc),
+                "vpc": vpc["name"],
+                "source-nat": true,
+            }));
+        }
+    }
+    all
 }
 
 fn address(seen: &Value) -> Value {

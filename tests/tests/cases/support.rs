@@ -256,6 +256,7 @@ pub fn opening(address: &str, port: u16, cidrs: &[&str]) -> world::FirewallRule 
         protocol: "tcp".to_owned(),
         start_port: Some(port),
         end_port: None,
+        icmp: (-1, -1),
         cidrs: cidrs.iter().map(|cidr| (*cidr).to_owned()).collect(),
         tags: [].into(),
         id: None,

@@ -12,7 +12,7 @@ use crate::jobs::{Accepted, Instance, Work};
 use crate::object::Object;
 use crate::resources::firewall_rule::{self, FirewallRule};
 use crate::resources::load_balancer_rule::{
-    LoadBalancerRule, has_router, json, protocols, stored_cidrs,
+    LoadBalancerRule, has_router, json, protocols, stored_cidrs, unknown_protocol,
 };
 use crate::resources::network::Network;
 use crate::resources::public_ip::{self, AddressState, PublicIp};
@@ -203,10 +203,10 @@ fn draft(
     if !["roundrobin", "leastconn", "source"].contains(&algorithm.to_lowercase().as_str()) {
         return Err(ApiError::parameter(format!("Invalid algorithm: {algorithm}")));
     }
-    if !cloud.networks.get(network).is_some_and(|network| network.offers("Lb")) {
+    if !cloud.networks.get(network).is_some_and(Network::balances) {
         return Err(ApiError::parameter("LB service is not supported in specified network id"));
     }
-    check_purpose(cloud, address, network)?;
+    check_single_use(cloud, address, network)?;
     let public_port = port("publicPort", params.number("publicport"))?;
     let protocol = params.text("protocol").map(|text| text.trim().to_lowercase());
     if has_router(cloud, network) {
@@ -219,28 +219,28 @@ fn draft(
     Ok(Draft { address, network, owner, public_port, private_port, protocol, cidrs })
 }
 
-/// In a network whose offering does not conserve addresses, one that forwards ports or is the
-/// source-NAT address does nothing else.
-fn check_purpose(
+/// Without conserve mode an address serves rules of one kind only. Firewall rules do not count.
+fn check_single_use(
     cloud: &Cloud,
     address: Key<PublicIp>,
     network: Key<Network>,
 ) -> Result<(), ApiError> {
-    let Some(row) = cloud.addresses.get(address) else {
-        return Ok(());
-    };
     if cloud.networks.get(network).is_none_or(|network| network.offering.conserve_mode) {
         return Ok(());
     }
-    let forwards = cloud.port_forwards.iter().any(|(_, forward)| forward.address == address);
-    let purpose = match (forwards, row.source_nat) {
-        (true, _) => "PortForwarding",
-        (false, true) => "SourceNat",
-        (false, false) => return Ok(()),
+    let row = cloud.addresses.get(address);
+    let is_forwarded = cloud.port_forwards.iter().any(|(_, rule)| rule.address == address);
+    let used_as = match row {
+        Some(row) if row.source_nat => "SourceNat",
+        Some(_) if is_forwarded => "PortForwarding",
+        Some(_) | None => return Ok(()),
     };
-    Err(ApiError::invalid(format!(
-        "IP address {} is already used as {purpose} rather than Lb",
-        row.address
+    if !cloud.version.has(Feature::ConserveErrorCode) {
+        return Err(ApiError::internal(9999));
+    }
+    let shown = row.map_or_else(String::new, |row| row.address.to_string());
+    Err(ApiError::parameter(format!(
+        "IP address {shown} is already used as {used_as} rather than Lb"
     )))
 }
 
@@ -253,14 +253,10 @@ fn port(name: &str, number: Option<i64>) -> Result<u16, ApiError> {
 /// What a virtual router can not serve: other protocols, udp although networks advertise it, and
 /// the port of HAProxy's own statistics page.
 fn check_provider(cloud: &Cloud, public_port: u16, protocol: Option<&str>) -> Result<(), ApiError> {
-    let known = protocols(&cloud.version);
     if let Some(protocol) = protocol
-        && !known.contains(&protocol)
+        && !protocols(cloud).contains(&protocol)
     {
-        return Err(ApiError::parameter(format!(
-            "protocol {protocol} is not in valid protocols [{}]",
-            known.join(", ")
-        )));
+        return Err(ApiError::parameter(unknown_protocol(cloud, protocol)));
     }
     if protocol == Some("udp") || public_port == 8081 {
         return Err(ApiError::parameter("LB service provider cannot support this rule"));

@@ -145,6 +145,7 @@ fn json(cloud: &Cloud, row: &FirewallRule) -> Object {
         .maybe("vpcid", vpc.map(|vpc| vpc.id.as_str()))
         .with("state", row.state.text())
         .with("tags", inline_tags(cloud, ResourceType::FirewallRule, &row.id))
+        .of_release("firewallrule", &cloud.version)
 }
 
 /// createFirewallRule, with the request: everything but the push.
@@ -156,7 +157,7 @@ pub(crate) fn accept_create(cloud: &mut Cloud, call: &Call) -> Result<Accepted, 
     let Some(owner) = row.owner.filter(|owner| cloud.may_use(call.caller, *owner)) else {
         return Err(ApiError::permission());
     };
-    let cidrs = sources(params)?;
+    let cidrs = sources(cloud, params)?;
     let (first, last) = ports(params)?;
     let (network, vpc) = place(cloud, address, row)?;
     let protocol = params.text("protocol").unwrap_or_default().trim().to_lowercase();
@@ -194,9 +195,10 @@ pub(crate) fn accept_create(cloud: &mut Cloud, call: &Call) -> Result<Accepted, 
 }
 
 /// Networks only, sorted as text; nothing given means everywhere.
-fn sources(params: &Params) -> Result<Vec<String>, ApiError> {
+fn sources(cloud: &Cloud, params: &Params) -> Result<Vec<String>, ApiError> {
     let mut cidrs = params.list("cidrlist").unwrap_or_default();
-    if cidrs.iter().all(|cidr| cidr.trim().is_empty()) {
+    let blank = cidrs.iter().all(|cidr| cidr.trim().is_empty());
+    if cidrs.is_empty() || blank && cloud.version.has(Feature::BlankFirewallCidrs) {
         cidrs = vec![EVERYWHERE.to_owned()];
     }
     if let Some(bad) = cidrs.iter().find(|cidr| cidr.parse::<ipnet::IpNet>().is_err()) {
@@ -525,6 +527,25 @@ pub(crate) fn revoke_all(cloud: &mut Cloud, address: Key<PublicIp>) {
 #[cfg(test)]
 mod tests {
     use crate::testing::{Lab, text};
+
+    #[test]
+    fn a_system_rule_is_deleted_and_its_address_released_by_root_only() {
+        let mut lab = Lab::new();
+        let address = lab.address("203.0.113.2");
+        let params = [
+            ("ipaddressid", address.as_str()),
+            ("protocol", "tcp"),
+            ("startport", "500"),
+            ("type", "system"),
+        ];
+        let made = lab.run("createFirewallRule", &params);
+        let rule = text(&made["firewallrule"]["id"]);
+        let refused = (431, "Only root admin can delete the system wide firewall rule".to_owned());
+        assert_eq!(lab.fails("deleteFirewallRule", &[("id", &rule)]), refused);
+        assert_eq!(lab.fails("disassociateIpAddress", &[("id", &address)]), refused);
+        lab.by("root").run("deleteFirewallRule", &[("id", &rule)]);
+        lab.by("prod").run("disassociateIpAddress", &[("id", &address)]);
+    }
 
     #[test]
     fn a_rule_is_shown_with_numbers_and_sorted_sources() {

@@ -81,7 +81,10 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let rows: Vec<_> = cloud
         .jobs
         .iter()
-        .filter(|(_, job)| job.account == call.caller && matches!(job.state, JobState::Running(_)))
+        .filter(|(_, job)| {
+            job.account == call.caller
+                && matches!(job.state, JobState::Queued(_) | JobState::Running(_))
+        })
         .collect();
     answer(cloud, call, "asyncjobs", rows, |(_, job)| json(cloud, job).into())
 }
@@ -104,8 +107,8 @@ fn json(cloud: &Cloud, job: &Job) -> Object {
         .maybe("jobinstancetype", instance.map(|instance| instance.kind))
         .maybe("jobinstanceid", instance.and_then(|instance| instance.id.as_deref()))
         .with("created", date(job.created));
-    match &job.state {
-        JobState::Running(_) => {
+    let shown = match &job.state {
+        JobState::Queued(_) | JobState::Running(_) => {
             object.with("jobstatus", 0).with("jobresultcode", 0).merge(server(cloud))
         }
         JobState::Succeeded { at, result } => object
@@ -125,7 +128,8 @@ fn json(cloud: &Cloud, job: &Job) -> Object {
             .with("jobresultcode", 530)
             .merge(server(cloud))
             .with("completed", date(*at)),
-    }
+    };
+    shown.of_release("asyncjobs", &cloud.version)
 }
 
 /// The management server that runs a job, or died with it.

@@ -22,7 +22,7 @@ use crate::resources::tag::{ResourceType, inline_tags};
 use crate::resources::virtual_machine::VirtualMachine;
 use crate::table::{Key, Row};
 use crate::traffic::Programmed;
-use crate::versions::{Feature, Version};
+use crate::versions::Feature;
 
 /// A load-balancer rule.
 #[derive(Debug, Clone)]
@@ -87,12 +87,6 @@ pub(crate) enum PushError {
 const CIDR_COLUMN: usize = 255;
 /// What the API knows, compared with the letter case given.
 const PROTOCOLS: &[&str] = &["tcp", "udp", "tcp-proxy", "ssl"];
-const PROTOCOLS_WITHOUT_SSL: &[&str] = &["tcp", "udp", "tcp-proxy"];
-
-/// What a virtual router takes for a protocol, udp only at first sight.
-pub(crate) fn protocols(version: &Version) -> &'static [&'static str] {
-    if version.has(Feature::SslOffload) { PROTOCOLS } else { PROTOCOLS_WITHOUT_SSL }
-}
 
 impl Row for LoadBalancerRule {
     fn id(&self) -> &str {
@@ -260,8 +254,10 @@ pub(crate) fn start_update(
     let name = params.text("name").map(str::to_owned);
     let description = params.text("description").map(str::to_owned);
     let algorithm = params.text("algorithm").map(str::to_owned);
-    let knows_protocol = cloud.version.has(Feature::RuleProtocolUpdate);
-    let protocol = params.text("protocol").filter(|_| knows_protocol).map(str::to_owned);
+    let protocol = params
+        .text("protocol")
+        .filter(|_| cloud.version.has(Feature::RuleProtocolUpdate))
+        .map(str::to_owned);
     let cidrs = params.list("cidrlist");
     check_protocol(cloud, key, row, protocol.as_deref())?;
     if let Some(cidrs) = &cidrs
@@ -323,6 +319,16 @@ pub(crate) fn finish_update(cloud: &mut Cloud, updated: Updated) -> Result<Value
     Err(JobFailure::internal(format!("Failed to update load balancer rule: {}", row.text(key))))
 }
 
+/// The protocols that a release knows.
+pub(crate) fn protocols(cloud: &Cloud) -> Vec<&'static str> {
+    let has_ssl = cloud.version.has(Feature::SslOffload);
+    PROTOCOLS.iter().copied().filter(|protocol| has_ssl || *protocol != "ssl").collect()
+}
+
+pub(crate) fn unknown_protocol(cloud: &Cloud, protocol: &str) -> String {
+    format!("protocol {protocol} is not in valid protocols [{}]", protocols(cloud).join(", "))
+}
+
 /// Compared with the letter case given, unlike on creation. A router serves no udp.
 fn check_protocol(
     cloud: &Cloud,
@@ -336,12 +342,8 @@ fn check_protocol(
     if !has_router(cloud, row.network) {
         return Ok(());
     }
-    let known = protocols(&cloud.version);
-    if !known.contains(&protocol) {
-        return Err(JobFailure::invalid(format!(
-            "protocol {protocol} is not in valid protocols [{}]",
-            known.join(", ")
-        )));
+    if !protocols(cloud).contains(&protocol) {
+        return Err(JobFailure::invalid(unknown_protocol(cloud, protocol)));
     }
     if protocol == "udp" {
         return Err(JobFailure::invalid(format!(

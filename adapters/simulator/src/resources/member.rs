@@ -329,6 +329,32 @@ mod tests {
     }
 
     #[test]
+    fn a_vpc_in_conserve_mode_takes_machines_of_other_tiers_by_their_tier() {
+        let mut lab = Lab::new();
+        lab.simulator.cloud.vpcs.iter_mut().for_each(|(_, vpc)| vpc.conserve_mode = true);
+        let address = lab.address("203.0.113.3");
+        let [tier, allow] = ["tier", "allow"].map(|name| lab.id("listNetworks", name));
+        let in_allow = [("networkid", allow.as_str()), ("openfirewall", "ABSENT")];
+        let rule = lab.rule_on(&address, "80", &in_allow);
+        let vm = lab.id("listVirtualMachines", "tnode-1");
+        let by_id = [("id", rule.as_str()), ("virtualmachineids", vm.as_str())];
+        let (code, reason) = lab.fails("assignToLoadBalancerRule", &by_id);
+        assert_eq!(code, 530);
+        assert!(reason.ends_with("for VPC Conserve Mode."), "{reason}");
+        let mut map = vec![
+            ("id", rule.as_str()),
+            ("vmidipmap[0].vmid", vm.as_str()),
+            ("vmidipmap[0].vmip", "10.2.1.11"),
+        ];
+        assert_eq!(lab.fails("assignToLoadBalancerRule", &map).1, reason);
+        map.push(("vmidipmap[0].vmnetworkid", tier.as_str()));
+        lab.run("assignToLoadBalancerRule", &map);
+        assert_eq!(members(&mut lab, &rule), ["tnode-1 10.2.1.11"]);
+        let reach = lab.reach("192.0.2.1", "203.0.113.3", 80);
+        assert_eq!(reach.members.len(), 1);
+    }
+
+    #[test]
     fn a_vm_is_listed_while_its_assign_runs_and_the_rule_active_after() {
         let mut lab = Lab::slow(5);
         let rule = lab.rule("80", &[]);

@@ -1,4 +1,4 @@
-//! Guest networks: isolated ones and the tiers of VPCs.
+//! Guest networks: isolated and shared ones, wires of layer 2, and the tiers of VPCs.
 
 use ipnet::Ipv4Net;
 use serde_json::Value;
@@ -13,7 +13,7 @@ use crate::resources::services;
 use crate::resources::tag::{ResourceType, inline_tags};
 use crate::resources::vpc::Vpc;
 use crate::table::{Key, Row};
-use crate::versions::Feature;
+use crate::world::{LbScheme, NetworkKind};
 
 /// A guest network.
 #[derive(Debug, Clone)]
@@ -21,7 +21,9 @@ pub(crate) struct Network {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) display_text: String,
+    /// A shared network is for everybody, whoever owns it.
     pub(crate) owner: Owner,
+    pub(crate) kind: NetworkKind,
     pub(crate) cidr: Ipv4Net,
     pub(crate) gateway: String,
     pub(crate) created: String,
@@ -47,6 +49,7 @@ pub(crate) struct Offering {
     pub(crate) name: String,
     /// Whether one address may serve rules of several kinds.
     pub(crate) conserve_mode: bool,
+    pub(crate) lb_scheme: LbScheme,
 }
 
 impl Row for Network {
@@ -58,6 +61,20 @@ impl Row for Network {
 impl Network {
     pub(crate) fn offers(&self, service: &str) -> bool {
         self.services.iter().any(|known| known == service)
+    }
+
+    /// Whether its router balances load of public addresses.
+    pub(crate) fn balances(&self) -> bool {
+        self.offers("Lb") && self.offering.lb_scheme == LbScheme::Public
+    }
+
+    /// `type` of an answer.
+    fn type_name(&self) -> &'static str {
+        match self.kind {
+            NetworkKind::Isolated => "Isolated",
+            NetworkKind::Shared => "Shared",
+            NetworkKind::L2 => "L2",
+        }
     }
 
     pub(crate) fn vpc(&self) -> Option<Key<Vpc>> {
@@ -84,20 +101,21 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let params = &call.params;
     let scope = Scope::of_networks(cloud, call)?;
     let tags = TagFilter::read(params)?;
-    let name = params.text("name").filter(|_| cloud.version.has(Feature::NetworkNameFilter));
+    let name = params.text("name");
+    let in_project = params.text("projectid").is_some();
     let services = params.list("supportedservices").unwrap_or_default();
     let rows: Vec<_> = cloud
         .networks
         .iter()
         .rev()
         .filter(|(key, row)| {
-            scope.covers(row.owner)
+            (scope.covers(row.owner) || row.kind == NetworkKind::Shared && !in_project)
                 && params.names("id", *key)
                 && params.is_in_zone()
                 && params.names("vpcid", row.vpc())
                 && params.says("forvpc", row.tier.is_some())
                 && params.flag("restartrequired") != Some(true)
-                && params.agrees("type", |kind| equal("isolated", kind))
+                && params.agrees("type", |kind| equal(row.type_name(), kind))
                 && name.is_none_or(|name| equal(&row.name, name))
                 && services.iter().all(|service| row.offers(service))
                 && keyword_matches(call, &[&row.name])
@@ -111,6 +129,8 @@ pub(crate) fn json(cloud: &Cloud, row: &Network) -> Value {
     let list = row.tier.and_then(|tier| tier.acl);
     let acl = list.and_then(|list| cloud.acl_lists.get(list));
     let vpc = row.vpc().and_then(|vpc| cloud.vpcs.get(vpc));
+    let has_egress = row.tier.is_none() && row.kind == NetworkKind::Isolated;
+    let routed = row.kind != NetworkKind::L2;
     let own = Object::new()
         .with("id", row.id.as_str())
         .with("name", row.name.as_str())
@@ -118,12 +138,12 @@ pub(crate) fn json(cloud: &Cloud, row: &Network) -> Value {
         .with("related", row.id.as_str())
         .with("broadcastdomaintype", "Vlan")
         .with("traffictype", "Guest")
-        .with("type", "Isolated")
-        .with("acltype", "Account")
+        .with("type", row.type_name())
+        .with("acltype", if row.kind == NetworkKind::Shared { "Domain" } else { "Account" })
         .with("state", if row.implemented { "Implemented" } else { "Allocated" })
-        .with("cidr", row.cidr.to_string())
-        .with("gateway", row.gateway.as_str())
-        .with("netmask", row.cidr.netmask().to_string())
+        .maybe("cidr", routed.then(|| row.cidr.to_string()))
+        .maybe("gateway", routed.then_some(row.gateway.as_str()))
+        .maybe("netmask", routed.then(|| row.cidr.netmask().to_string()))
         .with("networkofferingid", row.offering.id.as_str())
         .with("networkofferingname", row.offering.name.as_str())
         .with("networkofferingdisplaytext", row.offering.name.as_str())
@@ -133,13 +153,13 @@ pub(crate) fn json(cloud: &Cloud, row: &Network) -> Value {
             if row.tier.is_some() { "Optional" } else { "Required" },
         )
         .with("physicalnetworkid", cloud.zone.physical_network.as_str())
-        .with("service", services::of_network(&row.services, row.tier.is_some(), &cloud.version));
+        .with("service", services::of_network(row, &cloud.version));
     let vpc_fields = Object::new()
         .maybe("vpcid", vpc.map(|vpc| vpc.id.as_str()))
         .maybe("vpcname", vpc.map(|vpc| vpc.name.as_str()))
         .maybe("aclid", acl.map(|acl| acl.id.as_str()))
         .maybe("aclname", acl.map(|acl| acl.name.as_str()))
-        .maybe("egressdefaultpolicy", row.tier.is_none().then_some(false));
+        .maybe("egressdefaultpolicy", has_egress.then_some(false));
     own.merge(cloud.zone_fields())
         .merge(cloud.owner_fields(row.owner))
         .merge(vpc_fields)
@@ -147,6 +167,7 @@ pub(crate) fn json(cloud: &Cloud, row: &Network) -> Value {
         .with("created", row.created.as_str())
         .with("tags", inline_tags(cloud, ResourceType::Network, &row.id))
         .merge_extra(&row.extra)
+        .of_release("network", &cloud.version)
         .into()
 }
 
@@ -178,6 +199,7 @@ fn constants(row: &Network) -> Object {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::testing::{Lab, text};
 
     #[test]
@@ -224,6 +246,54 @@ mod tests {
         };
         assert_eq!(protocols("4.22.0"), "tcp, udp, tcp-proxy, ssl");
         assert_eq!(protocols("4.21.0"), "tcp, udp, tcp-proxy");
+    }
+
+    #[test]
+    fn shared_networks_are_everybodys_and_balance_no_load() {
+        let mut lab = Lab::new();
+        let networks = &mut lab.simulator.cloud.networks;
+        for (_, row) in networks.iter_mut().filter(|(_, row)| row.name == "foreign") {
+            row.kind = NetworkKind::Shared;
+            row.services = services::SHARED.iter().map(|name| (*name).to_owned()).collect();
+        }
+        let shared = lab.rows("listNetworks", &[("type", "shared")]).remove(0);
+        assert_eq!((&shared["name"], &shared["acltype"]), (&"foreign".into(), &"Domain".into()));
+        assert_eq!(shared["supportsvmautoscaling"], false);
+        assert_eq!(lab.rows("listNetworks", &[("projectid", "-1")]).len(), 1);
+        let lb = [("supportedservices", "Lb"), ("type", "shared")];
+        assert_eq!(lab.rows("listNetworks", &lb).len(), 0);
+    }
+
+    #[test]
+    fn a_wire_of_layer_2_has_neither_services_nor_addresses() {
+        let mut lab = Lab::new();
+        for (_, row) in
+            lab.simulator.cloud.networks.iter_mut().filter(|(_, row)| row.name == "idle")
+        {
+            row.kind = NetworkKind::L2;
+            row.services.clear();
+        }
+        let wire = lab.rows("listNetworks", &[("type", "L2")]).remove(0);
+        assert_eq!((wire.get("cidr"), wire.get("gateway")), (None, None));
+        assert_eq!(wire["service"], serde_json::json!([]));
+    }
+
+    #[test]
+    fn an_internal_load_balancer_takes_no_public_rule() {
+        let mut lab = Lab::new();
+        for (_, row) in
+            lab.simulator.cloud.networks.iter_mut().filter(|(_, row)| row.name == "tier")
+        {
+            row.offering.lb_scheme = LbScheme::Internal;
+        }
+        let tier = lab.rows("listNetworks", &[("name", "tier")]).remove(0);
+        let lb = tier["service"].as_array().unwrap().iter().find(|one| one["name"] == "Lb");
+        assert_eq!(lb.unwrap()["provider"][0]["name"], "InternalLbVm");
+        let address = lab.address("203.0.113.3");
+        let id = text(&tier["id"]);
+        let more = [("networkid", id.as_str()), ("openfirewall", "ABSENT")];
+        let params = crate::testing::rule_params(&address, "80", &more);
+        assert_eq!(lab.refused("createLoadBalancerRule", &params).code, 431);
     }
 
     #[test]

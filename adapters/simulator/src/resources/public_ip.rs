@@ -2,6 +2,7 @@
 //! released with everything that is on them. A row exists for every address of the range, and keeps
 //! its UUID over all its owners.
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use serde_json::Value;
@@ -23,6 +24,7 @@ use crate::resources::vpc::Vpc;
 use crate::resources::{firewall_rule, load_balancer_rule};
 use crate::table::{Key, Row};
 use crate::versions::Feature;
+use crate::world::NetworkKind;
 
 /// A public IP address.
 #[derive(Debug, Clone)]
@@ -104,7 +106,7 @@ pub(crate) const ASSOCIATE_PARAMS: &[Param] = &[
 ];
 
 pub(crate) const DISASSOCIATE_PARAMS: &[Param] =
-    &[may("id", Kind::Id(Entity::Address)), may("ipaddress", Kind::Text)];
+    &[may("id", Kind::Id(Entity::Address)), since("ipaddress", Kind::Text, "4.19.0")];
 
 /// listPublicIpAddresses, by address. By default only addresses in state Allocated are shown.
 pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
@@ -112,6 +114,8 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let states = asked_states(cloud, params)?;
     let scope = Scope::of(cloud, call)?;
     let tags = TagFilter::read(params)?;
+    let balanced: BTreeSet<_> = cloud.rules.iter().map(|(_, rule)| rule.address).collect();
+    let with_rules = with_rules(cloud);
     let mut rows: Vec<_> = cloud
         .addresses
         .iter()
@@ -132,13 +136,15 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
                 && params.says("isstaticnat", row.static_nat.is_some())
                 && (params.flag("forloadbalancing") != Some(true)
                     || row.past_rules > 0
-                    || cloud.rules.iter().any(|(_, rule)| rule.address == *key))
+                    || balanced.contains(key))
                 && matches_keyword(params, row)
                 && tags.passes(cloud, ResourceType::PublicIpAddress, &row.id)
         })
         .collect();
     rows.sort_by_key(|(_, row)| row.address);
-    answer(cloud, call, "publicipaddress", rows, |(key, row)| json(cloud, key, row).into())
+    answer(cloud, call, "publicipaddress", rows, |(key, row)| {
+        row_json(cloud, row, with_rules.contains(&key)).into()
+    })
 }
 
 /// The states a list shows; `None` is all.
@@ -167,13 +173,17 @@ fn matches_keyword(params: &Params, row: &PublicIp) -> bool {
     }
 }
 
+/// One address as commands about it show it.
 pub(crate) fn json(cloud: &Cloud, key: Key<PublicIp>, row: &PublicIp) -> Object {
+    row_json(cloud, row, with_rules(cloud).contains(&key))
+}
+
+fn row_json(cloud: &Cloud, row: &PublicIp, has_rules: bool) -> Object {
     let network = row.network.and_then(|network| cloud.networks.get(network));
     let vpc = row.vpc.and_then(|vpc| cloud.vpcs.get(vpc));
     let vm = row.static_nat.and_then(|vm| cloud.vms.get(vm));
     let owner = row.owner.map(|owner| cloud.owner_fields(owner));
-    let has_rules = cloud.version.has(Feature::HasRules).then(|| has_rules(cloud, key));
-    let job = cloud.jobs.running_on(&row.id).filter(|_| row.releasing);
+    let job = row.releasing.then(|| cloud.jobs.running_on(&row.id)).flatten();
     Object::new()
         .with("id", row.id.as_str())
         .with("ipaddress", row.address.to_string())
@@ -187,7 +197,7 @@ pub(crate) fn json(cloud: &Cloud, key: Key<PublicIp>, row: &PublicIp) -> Object 
         .with("forsystemvms", false)
         .with("forprovider", false)
         .with("hasannotations", false)
-        .maybe("hasrules", has_rules)
+        .with("hasrules", has_rules)
         .with("networkid", cloud.zone.public_network.as_str())
         .with("physicalnetworkid", cloud.zone.physical_network.as_str())
         .maybe("associatednetworkid", network.map(|network| network.id.as_str()))
@@ -203,19 +213,21 @@ pub(crate) fn json(cloud: &Cloud, key: Key<PublicIp>, row: &PublicIp) -> Object 
         .maybe("jobstatus", job.map(|_| 0))
         .merge(cloud.zone_fields())
         .merge(owner.unwrap_or_default())
+        .of_release("ipaddress", &cloud.version)
 }
 
-/// Whether any rule of any kind is on the address.
-pub(crate) fn has_rules(cloud: &Cloud, address: Key<PublicIp>) -> bool {
-    cloud.rules.iter().any(|(_, rule)| rule.address == address)
-        || cloud.firewall_rules.iter().any(|(_, rule)| rule.address == address)
-        || cloud.port_forwards.iter().any(|(_, rule)| rule.address == address)
+/// The addresses with rules of any kind.
+fn with_rules(cloud: &Cloud) -> BTreeSet<Key<PublicIp>> {
+    let balanced = cloud.rules.iter().map(|(_, rule)| rule.address);
+    let opened = cloud.firewall_rules.iter().map(|(_, rule)| rule.address);
+    let forwarded = cloud.port_forwards.iter().map(|(_, rule)| rule.address);
+    balanced.chain(opened).chain(forwarded).collect()
 }
 
 /// Unbinds a VPC address from its tier when nothing is left on it. Called after load-balancer rules
 /// only: the end of a firewall rule does not unbind.
 pub(crate) fn unbind_if_idle(cloud: &mut Cloud, address: Key<PublicIp>) {
-    if has_rules(cloud, address) {
+    if with_rules(cloud).contains(&address) {
         return;
     }
     if let Some(row) = cloud.addresses.get_mut(address)
@@ -294,7 +306,8 @@ fn target(cloud: &Cloud, call: &Call) -> Result<Target, ApiError> {
     let mut isolated = cloud
         .networks
         .iter()
-        .filter(|(_, network)| network.tier.is_none() && network.owner == owner);
+        .filter(|(_, network)| network.tier.is_none() && network.owner == owner)
+        .filter(|(_, network)| network.kind == NetworkKind::Isolated);
     match (isolated.next(), isolated.next()) {
         (only, None) => Ok(Target { owner, network: only.map(|(key, _)| key), vpc: None }),
         (_, Some(_)) => {
@@ -383,8 +396,7 @@ pub(crate) fn finish_associate(cloud: &mut Cloud, address: Key<PublicIp>) {
 
 /// disassociateIpAddress, with the request. Releasing a free address is an error without a reason.
 pub(crate) fn accept_disassociate(cloud: &mut Cloud, call: &Call) -> Result<Accepted, ApiError> {
-    let by_address =
-        call.params.filled("ipaddress").filter(|_| cloud.version.has(Feature::ReleaseByAddress));
+    let by_address = call.params.filled("ipaddress");
     let key = match (call.params.key("id"), by_address) {
         (Some(_), Some(_)) => {
             return Err(ApiError::invalid(

@@ -3,7 +3,9 @@
 
 use serde_json::{Value, json};
 
+use crate::resources::network::Network;
 use crate::versions::{Feature, Version};
+use crate::world::LbScheme;
 
 /// Services of an isolated network.
 pub(crate) const ISOLATED: &[&str] = &[
@@ -17,6 +19,10 @@ pub(crate) const ISOLATED: &[&str] = &[
     "UserData",
     "Vpn",
 ];
+/// Services of a shared network.
+pub(crate) const SHARED: &[&str] = &["Dhcp", "Dns", "UserData"];
+/// Services of a wire of layer 2.
+pub(crate) const L2: &[&str] = &[];
 /// Services of a VPC tier.
 pub(crate) const TIER: &[&str] = &[
     "Dhcp",
@@ -37,18 +43,34 @@ const STICKINESS: &str = r#"[{"methodname":"LbCookie","paramlist":[{"paramname":
 const COUNTERS: &str = r#"[{"methodname":"CPU","paramlist":[]},{"methodname":"MEMORY","paramlist":[]},{"methodname":"VIRTUALROUTER","paramlist":[]}]"#;
 
 /// `service` of a network: each with its one provider and what the provider can do.
-pub(crate) fn of_network(services: &[String], in_vpc: bool, version: &Version) -> Value {
-    let provider = if in_vpc { "VpcVirtualRouter" } else { "VirtualRouter" };
-    services
+pub(crate) fn of_network(network: &Network, version: &Version) -> Value {
+    let in_vpc = network.tier.is_some();
+    let router = if in_vpc { "VpcVirtualRouter" } else { "VirtualRouter" };
+    let internal = network.offering.lb_scheme == LbScheme::Internal;
+    network
+        .services
         .iter()
         .map(|name| {
-            json!({
-                "name": name,
-                "provider": [{"name": provider}],
-                "capability": capabilities(name, in_vpc, version),
-            })
+            let is_internal = internal && name == "Lb";
+            let provider = if is_internal { "InternalLbVm" } else { router };
+            let capabilities =
+                if is_internal { internal_lb() } else { capabilities(name, in_vpc, version) };
+            json!({"name": name, "provider": [{"name": provider}], "capability": capabilities})
         })
         .collect()
+}
+
+/// What machines that balance load inside a VPC can do.
+fn internal_lb() -> Vec<Value> {
+    [
+        ("LbSchemes", "Internal"),
+        ("SupportedLBIsolation", "dedicated"),
+        ("SupportedLbAlgorithms", "roundrobin,leastconn,source"),
+        ("SupportedProtocols", "tcp, udp, tcp-proxy"),
+    ]
+    .iter()
+    .map(|(name, value)| json!({"name": name, "value": value, "canchooseservicecapability": false}))
+    .collect()
 }
 
 /// `service` of a VPC: names and providers only.

@@ -1,5 +1,7 @@
 //! Tags of objects, and the commands that set and list them.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Value, json};
 
 use crate::cloud::{Cloud, Owner};
@@ -8,7 +10,7 @@ use crate::error::{ApiError, JobFailure};
 use crate::jobs::{Accepted, Work, success};
 use crate::lists::{Scope, answer, equal};
 use crate::object::Object;
-use crate::table::{Key, Row};
+use crate::table::{Key, Row, Table};
 
 /// One tag of one object.
 #[derive(Debug, Clone)]
@@ -21,8 +23,16 @@ pub(crate) struct Tag {
     pub(crate) value: String,
 }
 
+/// All tags, and which of them each object has.
+#[derive(Debug, Clone)]
+pub(crate) struct Tags {
+    table: Table<Tag>,
+    /// By kind and id of the object, the id in lower case.
+    objects: BTreeMap<(ResourceType, String), BTreeSet<Key<Tag>>>,
+}
+
 /// Kinds of objects that can be asked for tags here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ResourceType {
     FirewallRule,
     LoadBalancer,
@@ -58,6 +68,37 @@ impl Row for Tag {
     }
 }
 
+impl Tags {
+    pub(crate) fn new() -> Self {
+        Self { table: Table::new(), objects: BTreeMap::new() }
+    }
+
+    fn iter(&self) -> impl DoubleEndedIterator<Item = (Key<Tag>, &Tag)> {
+        self.table.iter()
+    }
+
+    /// The tags of an object, by age.
+    fn of(&self, kind: ResourceType, id: &str) -> impl Iterator<Item = (Key<Tag>, &Tag)> {
+        let keys = self.objects.get(&(kind, id.to_lowercase()));
+        keys.into_iter().flatten().filter_map(|key| Some((*key, self.table.get(*key)?)))
+    }
+
+    fn insert(&mut self, tag: Tag) {
+        let object = (tag.kind, tag.resource.to_lowercase());
+        let key = self.table.insert(tag);
+        self.objects.entry(object).or_default().insert(key);
+    }
+
+    fn remove(&mut self, key: Key<Tag>) {
+        let Some(tag) = self.table.remove(key) else {
+            return;
+        };
+        if let Some(keys) = self.objects.get_mut(&(tag.kind, tag.resource.to_lowercase())) {
+            keys.remove(&key);
+        }
+    }
+}
+
 impl ResourceType {
     fn name(self) -> &'static str {
         TYPES.iter().find(|(_, kind)| *kind == self).map_or("Zone", |(name, _)| name)
@@ -82,11 +123,7 @@ pub(crate) fn tags_of<'a>(
     kind: ResourceType,
     id: &'a str,
 ) -> impl Iterator<Item = &'a Tag> {
-    cloud
-        .tags
-        .iter()
-        .map(|(_, tag)| tag)
-        .filter(move |tag| tag.kind == kind && tag.resource.eq_ignore_ascii_case(id))
+    cloud.tags.of(kind, id).map(|(_, tag)| tag)
 }
 
 /// `tags` of most objects: key and value only.
@@ -134,12 +171,7 @@ pub(crate) fn add(
 /// Removes all tags of an object. Not called for load-balancer rules, whose tags CloudStack leaves
 /// behind.
 pub(crate) fn forget(cloud: &mut Cloud, kind: ResourceType, id: &str) {
-    let gone: Vec<Key<Tag>> = cloud
-        .tags
-        .iter()
-        .filter(|(_, tag)| tag.kind == kind && tag.resource == id)
-        .map(|(key, _)| key)
-        .collect();
+    let gone: Vec<Key<Tag>> = cloud.tags.of(kind, id).map(|(key, _)| key).collect();
     for key in gone {
         cloud.tags.remove(key);
     }
@@ -250,13 +282,8 @@ pub(crate) fn start_delete(
                         && fields.get("value").is_none_or(|value| equal(&tag.value, value))
                 })
         };
-        gone.extend(
-            cloud
-                .tags
-                .iter()
-                .filter(|(_, tag)| tag.kind == kind && tag.resource == id && matches(tag))
-                .map(|(key, _)| key),
-        );
+        let tags = cloud.tags.of(kind, &id);
+        gone.extend(tags.filter(|(_, tag)| matches(tag)).map(|(key, _)| key));
     }
     if gone.is_empty() {
         return Err(JobFailure::internal("Failed to delete tags"));

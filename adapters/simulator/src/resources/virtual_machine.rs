@@ -12,6 +12,7 @@ use crate::params::Params;
 use crate::resources::network::Network;
 use crate::resources::tag::{ResourceType, full_tags, tags_of};
 use crate::resources::user::User;
+use crate::resources::vm_life::STARTED;
 use crate::table::{Key, Row};
 use crate::versions::Feature;
 use crate::world::VmState;
@@ -78,6 +79,15 @@ impl VirtualMachine {
             | VmState::Error
             | VmState::Unknown => true,
         }
+    }
+
+    /// Whether it was started once and no host runs it.
+    fn is_down(&self) -> bool {
+        let stopped = matches!(
+            self.state,
+            VmState::Stopped | VmState::Destroyed | VmState::Expunging | VmState::Error
+        );
+        stopped && self.extra.contains_key(STARTED)
     }
 
     /// The interface in a network.
@@ -278,7 +288,7 @@ pub(crate) fn json(cloud: &Cloud, row: &VirtualMachine, details: &Details) -> Va
         .with("rootdeviceid", 0)
         .with("rootdevicetype", "ROOT")
         .with("securitygroup", json!([]))
-        .with("nic", nics_json(cloud, &nics))
+        .with("nic", nics_json(cloud, row, &nics))
         .maybe("ipaddress", lowest)
         .maybe("jobid", job)
         .maybe("jobstatus", job.map(|_| 0))
@@ -291,7 +301,7 @@ pub(crate) fn json(cloud: &Cloud, row: &VirtualMachine, details: &Details) -> Va
             object = object.without(fields);
         }
     }
-    object.into()
+    object.of_release("virtualmachine", &cloud.version).into()
 }
 
 /// The NICs of an answer by device. CloudStack reads one row per NIC and tag and forgets the
@@ -302,19 +312,31 @@ fn shown_nics<'a>(
     row: &'a VirtualMachine,
     details: &Details,
 ) -> Vec<(usize, &'a Nic)> {
+    let ordered = cloud.version.has(Feature::NicDevices);
     let several_tags = tags_of(cloud, ResourceType::UserVm, &row.id).count() > 1;
-    row.nics
+    let mut nics: Vec<_> = row
+        .nics
         .iter()
         .enumerate()
         .filter(|(device, _)| details.show("nics") || several_tags || *device > 0)
-        .collect()
+        .collect();
+    if !ordered {
+        // No order is promised: the other one tells who relies on it.
+        nics.reverse();
+    }
+    nics
 }
 
-fn nics_json(cloud: &Cloud, nics: &[(usize, &Nic)]) -> Value {
-    nics.iter().map(|(device, nic)| nic_json(cloud, nic, *device)).collect()
+/// What an interface of a machine that went down does not show.
+const NIC_FIELDS: &[&str] = &["broadcasturi", "isolationuri"];
+
+fn nics_json(cloud: &Cloud, row: &VirtualMachine, nics: &[(usize, &Nic)]) -> Value {
+    let hidden = if row.is_down() { NIC_FIELDS } else { &[] };
+    let shown = |(device, nic): &(usize, &Nic)| nic_json(cloud, nic, *device).without(hidden);
+    nics.iter().map(|nic| Value::from(shown(nic))).collect()
 }
 
-fn nic_json(cloud: &Cloud, nic: &Nic, device: usize) -> Value {
+fn nic_json(cloud: &Cloud, nic: &Nic, device: usize) -> Object {
     let network = cloud.networks.get(nic.network);
     // CloudStack fills in the VPC for the row that makes the VM's entry only.
     let vpc =
@@ -322,6 +344,7 @@ fn nic_json(cloud: &Cloud, nic: &Nic, device: usize) -> Value {
     let secondary: Vec<Value> =
         nic.secondary.iter().map(|(id, address)| json!({"id": id, "ipaddress": address})).collect();
     let enabled = cloud.version.has(Feature::NicEnabled).then_some(true);
+    let has_devices = cloud.version.has(Feature::NicDevices);
     Object::new()
         .with("id", nic.id.as_str())
         .maybe("networkid", network.map(|network| network.id.as_str()))
@@ -332,7 +355,7 @@ fn nic_json(cloud: &Cloud, nic: &Nic, device: usize) -> Value {
         .with("secondaryip", secondary)
         .with("macaddress", nic.mac.as_str())
         .with("isdefault", nic.default)
-        .with("deviceid", device.to_string())
+        .maybe("deviceid", has_devices.then(|| device.to_string()))
         .with("traffictype", "Guest")
         .with("type", "Isolated")
         .with("extradhcpoption", json!([]))
@@ -340,7 +363,6 @@ fn nic_json(cloud: &Cloud, nic: &Nic, device: usize) -> Value {
         .maybe("vpcid", vpc.map(|vpc| vpc.id.as_str()))
         .maybe("vpcname", vpc.map(|vpc| vpc.name.as_str()))
         .merge_extra(&nic.extra)
-        .into()
 }
 
 #[cfg(test)]

@@ -108,7 +108,13 @@ const TEMPLATE_FIELDS: &[&str] = &[
     "templatetype",
 ];
 /// Fields that only a running machine shows.
-const RUNNING_FIELDS: &[&str] = &["bootmode", "boottype", "pooltype"];
+const RUNNING_FIELDS: &[&str] = &["bootmode", "boottype", STARTED];
+
+/// What tells that a machine has been started once.
+pub(crate) const STARTED: &str = "pooltype";
+
+/// Of these, what a stop takes away for good.
+const BOOT_FIELDS: &[&str] = &["bootmode", "boottype"];
 
 fn oldest_extra(cloud: &Cloud) -> Extra {
     cloud.vms.iter().next().map(|(_, oldest)| oldest.extra.clone()).unwrap_or_default()
@@ -167,6 +173,9 @@ pub(crate) fn new_nic(
         ApiError::new(533, 4320, "Unable to acquire Guest IP address for the network")
     })?;
     let [_, second, third, fourth] = address.octets();
+    let like = cloud.vms.iter().find_map(|(_, vm)| vm.nic_in(network));
+    let mut extra = like.map(|nic| nic.extra.clone()).unwrap_or_default();
+    extra.remove("macaddress");
     Ok(Nic {
         id: cloud.ids.next_id(),
         network,
@@ -174,21 +183,19 @@ pub(crate) fn new_nic(
         secondary: Vec::new(),
         mac: format!("02:01:00:{second:02x}:{third:02x}:{fourth:02x}"),
         default,
-        extra: cloud
-            .vms
-            .iter()
-            .find_map(|(_, vm)| vm.nic_in(network).map(|nic| nic.extra.clone()))
-            .unwrap_or_default(),
+        extra,
     })
 }
 
-/// The lowest address of a network, after the gateway, that no machine holds.
+/// The address that a test chose, else the lowest of a network, after the gateway, if no machine
+/// holds it. CloudStack draws one by chance.
 pub(crate) fn free_address(
     cloud: &Cloud,
     network: Key<Network>,
     cidr: Ipv4Net,
 ) -> Option<Ipv4Addr> {
-    cidr.hosts().skip(1).find(|address| {
+    let chosen = cloud.next_guest_address.filter(|address| cidr.contains(address));
+    chosen.into_iter().chain(cidr.hosts().skip(1)).find(|address| {
         let text = address.to_string();
         !cloud.vms.iter().any(|(_, vm)| vm.holds(network, &text))
     })
@@ -324,11 +331,14 @@ pub(crate) fn set_state(cloud: &mut Cloud, key: Key<VirtualMachine>, state: VmSt
     };
     row.state = state;
     row.updated = Some(now);
+    if matches!(state, VmState::Stopped | VmState::Destroyed) {
+        row.extra.retain(|field, _| !BOOT_FIELDS.contains(&field.as_str()));
+    }
     match state {
         VmState::Running => {
             row.extra.remove("details");
-            for (field, value) in shown {
-                row.extra.entry(field).or_insert(value);
+            if !row.extra.contains_key(STARTED) {
+                row.extra.extend(shown);
             }
             let networks: Vec<Key<Network>> = row.nics.iter().map(|nic| nic.network).collect();
             for network in networks {

@@ -91,7 +91,6 @@ fn json(cloud: &Cloud, key: Key<Vpc>, row: &Vpc) -> Value {
         .filter(|(_, network)| network.vpc() == Some(key))
         .map(|(_, network)| network::json(cloud, network))
         .collect();
-    let conserve = cloud.version.has(Feature::VpcConserveMode).then_some(row.conserve_mode);
     Object::new()
         .with("id", row.id.as_str())
         .with("name", row.name.as_str())
@@ -101,7 +100,7 @@ fn json(cloud: &Cloud, key: Key<Vpc>, row: &Vpc) -> Value {
         .with("service", services::of_vpc(&row.services))
         .with("vpcofferingid", row.offering_id.as_str())
         .with("vpcofferingname", row.offering_name.as_str())
-        .maybe("vpcofferingconservemode", conserve)
+        .with("vpcofferingconservemode", row.conserve_mode)
         .with("network", tiers)
         .with("networkdomain", "cs1cloud.internal")
         .with("distributedvpcrouter", false)
@@ -115,6 +114,7 @@ fn json(cloud: &Cloud, key: Key<Vpc>, row: &Vpc) -> Value {
         .merge(cloud.zone_fields())
         .merge(cloud.owner_fields(row.owner))
         .merge_extra(&row.extra)
+        .of_release("vpc", &cloud.version)
         .into()
 }
 

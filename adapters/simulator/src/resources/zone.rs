@@ -55,6 +55,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
             .with("routerpublicinterfacemaxmtu", 1500)
             .with("tags", full_tags(cloud, ResourceType::Zone, &zone.id))
             .merge_extra(&zone.extra)
+            .of_release("zone", &cloud.version)
             .into()
     })
 }

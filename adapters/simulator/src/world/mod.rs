@@ -23,8 +23,9 @@ pub use self::accounts::{
 };
 pub use self::machines::{Nic, ServiceOffering, VirtualMachine, VmState};
 pub use self::objects::{
-    AclAction, AclItem, AclList, Address, FirewallRule, JobDurations, Network, NetworkOffering,
-    NetworkState, PortForward, Range, Rule, TrafficType, Vpc, VpcServices, Zone,
+    AclAction, AclItem, AclList, Address, FirewallRule, JobDurations, LbScheme, Network,
+    NetworkKind, NetworkOffering, NetworkState, PortForward, Range, Rule, TrafficType, Vpc,
+    VpcServices, Zone,
 };
 use crate::versions::NotAVersion;
 
@@ -79,7 +80,7 @@ pub struct World {
     /// Projects, which own objects for several accounts.
     #[serde(default)]
     pub projects: Vec<Project>,
-    /// Isolated networks.
+    /// Guest networks that are no tiers.
     #[serde(default)]
     pub networks: Vec<Network>,
     /// VPCs with their tiers and ACL lists.

@@ -87,7 +87,7 @@ pub struct JobDurations {
     pub vm: Option<SignedDuration>,
 }
 
-/// An isolated network, or a tier of a VPC.
+/// A guest network, or a tier of a VPC.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -97,7 +97,10 @@ pub struct Network {
     /// Account or project; a tier's owner is that of its VPC.
     #[serde(default)]
     pub owner: Option<String>,
-    /// Its addresses; the first is the gateway.
+    /// What kind of network it is; a tier is isolated.
+    #[serde(default)]
+    pub kind: NetworkKind,
+    /// Its addresses; the first is the gateway. A network of layer 2 does not show them.
     #[cfg_attr(test, schemars(with = "String"))]
     pub cidr: Ipv4Net,
     /// Allocated means that no router serves it yet.
@@ -127,6 +130,30 @@ pub struct Network {
     pub extra: Extra,
 }
 
+/// Kind of a guest network.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub enum NetworkKind {
+    /// With a router of its own.
+    #[default]
+    Isolated,
+    /// Used by everybody; balances no load.
+    Shared,
+    /// A wire without services.
+    L2,
+}
+
+/// Whom the load balancer of a network serves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub enum LbScheme {
+    /// Public addresses, by the network's router.
+    #[default]
+    Public,
+    /// Addresses of the tier, by machines of their own.
+    Internal,
+}
+
 /// State of a network.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
@@ -151,6 +178,9 @@ pub struct NetworkOffering {
     /// Whether one address may serve rules of several kinds.
     #[serde(default = "defaults::yes")]
     pub conserve_mode: bool,
+    /// Whom its load balancer serves.
+    #[serde(default)]
+    pub lb_scheme: LbScheme,
 }
 
 /// A VPC.

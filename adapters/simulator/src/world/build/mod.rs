@@ -23,7 +23,7 @@ use crate::object::date;
 use crate::resources::domain::Domain;
 use crate::resources::network::Network;
 use crate::resources::network_acl::{AclItem, AclList};
-use crate::resources::tag::{self, ResourceType};
+use crate::resources::tag::{self, ResourceType, Tags};
 use crate::resources::user::RoleIds;
 use crate::settings::Settings;
 use crate::table::{Key, Row, Table};
@@ -122,10 +122,11 @@ fn empty(world: &World) -> Result<Cloud, WorldError> {
         last_rule: 0,
         acl_lists: Table::new(),
         acl_items: Table::new(),
-        tags: Table::new(),
+        tags: Tags::new(),
         jobs: Jobs::new(&world.jobs),
         router: Router::default(),
         next_address: None,
+        next_guest_address: None,
         page_fault: None,
     })
 }

@@ -8,7 +8,9 @@ use crate::resources::services;
 use crate::resources::tag::ResourceType;
 use crate::resources::vpc::Vpc;
 use crate::table::Key;
-use crate::world::{self, AclAction, NetworkState, TrafficType, VpcServices, WorldError};
+use crate::world::{
+    self, AclAction, LbScheme, NetworkKind, NetworkState, TrafficType, VpcServices, WorldError,
+};
 
 impl Builder {
     pub(super) fn network(
@@ -30,19 +32,27 @@ impl Builder {
                 id: self.id(offering.id.as_ref()),
                 name: offering.name.clone(),
                 conserve_mode: offering.conserve_mode,
+                lb_scheme: offering.lb_scheme,
             },
             None => Offering {
                 id: self.cloud.ids.next_id(),
-                name: if tier.is_some() {
-                    "DefaultIsolatedNetworkOfferingForVpcNetworks"
-                } else {
-                    "DefaultIsolatedNetworkOfferingWithSourceNatService"
+                name: match network.kind {
+                    _ if tier.is_some() => "DefaultIsolatedNetworkOfferingForVpcNetworks",
+                    NetworkKind::Isolated => "DefaultIsolatedNetworkOfferingWithSourceNatService",
+                    NetworkKind::Shared => "DefaultSharedNetworkOffering",
+                    NetworkKind::L2 => "DefaultL2NetworkOffering",
                 }
                 .to_owned(),
                 conserve_mode: true,
+                lb_scheme: LbScheme::Public,
             },
         };
-        let known = if tier.is_some() { services::TIER } else { services::ISOLATED };
+        let known = match network.kind {
+            _ if tier.is_some() => services::TIER,
+            NetworkKind::Isolated => services::ISOLATED,
+            NetworkKind::Shared => services::SHARED,
+            NetworkKind::L2 => services::L2,
+        };
         let services = network
             .services
             .clone()
@@ -55,6 +65,7 @@ impl Builder {
                 name: network.name.clone(),
                 display_text: network.name.clone(),
                 owner,
+                kind: network.kind,
                 cidr: network.cidr,
                 gateway: gateway.to_string(),
                 created: self.started.clone(),
