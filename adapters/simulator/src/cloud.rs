@@ -36,6 +36,9 @@ use crate::throttle::Throttle;
 use crate::versions::{Feature, Version};
 use crate::world::Role;
 
+/// Database number of the network that public addresses come from; guest networks come after it.
+pub(crate) const PUBLIC_NETWORK: u64 = 0;
+
 /// The world's state.
 #[derive(Debug, Clone)]
 pub(crate) struct Cloud {
@@ -119,7 +122,9 @@ impl Cloud {
             Entity::FirewallRule => number(&self.firewall_rules, id),
             Entity::Job => self.jobs.find(id).map(Key::number),
             Entity::LoadBalancerRule => number(&self.rules, id),
-            Entity::Network => number(&self.networks, id),
+            Entity::Network => number(&self.networks, id).or_else(|| {
+                self.zone.public_network.eq_ignore_ascii_case(id).then_some(PUBLIC_NETWORK)
+            }),
             Entity::PortForward => number(&self.port_forwards, id),
             Entity::Project => number(&self.projects, id),
             Entity::Stickiness => number(&self.stickiness, id),

@@ -68,6 +68,9 @@ pub(crate) enum JobState {
     },
 }
 
+/// How long a job that has ended is remembered (`job.expire.minutes`).
+const REMEMBERED: SignedDuration = SignedDuration::from_mins(1440);
+
 /// What it takes to start a job.
 #[derive(Debug, Clone)]
 pub(crate) struct Queued {
@@ -117,6 +120,18 @@ impl Accepted {
     #[expect(clippy::unnecessary_wraps, reason = "the signature of all commands")]
     pub(crate) fn nothing(_: &mut Cloud, _: &Call) -> Result<Self, ApiError> {
         Ok(Self::default())
+    }
+}
+
+impl Job {
+    /// When it ended.
+    fn ended(&self) -> Option<Timestamp> {
+        match &self.state {
+            JobState::Queued(_) | JobState::Running(_) => None,
+            JobState::Succeeded { at, .. }
+            | JobState::Failed { at, .. }
+            | JobState::Died { at } => Some(*at),
+        }
     }
 }
 
@@ -173,6 +188,21 @@ impl Jobs {
 
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (Key<Job>, &Job)> {
         self.table.iter()
+    }
+
+    /// Forgets jobs whose time is over. Their beginnings are in the order of the table.
+    pub(crate) fn expire(&mut self, now: Timestamp) {
+        let is_old = |at: Timestamp| now.duration_since(at) >= REMEMBERED;
+        let gone: Vec<Key<Job>> = self
+            .table
+            .iter()
+            .take_while(|(_, job)| is_old(job.created))
+            .filter(|(_, job)| job.ended().is_some_and(is_old))
+            .map(|(key, _)| key)
+            .collect();
+        for key in gone {
+            self.table.remove(key);
+        }
     }
 
     /// The earliest instant at which a running job ends.

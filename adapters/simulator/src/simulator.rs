@@ -138,6 +138,7 @@ impl Simulator {
     pub fn advance(&mut self, now: Timestamp) {
         let now = self.cloud.now.max(now);
         self.cloud.finish_jobs(now);
+        self.cloud.jobs.expire(now);
         self.cloud.now = now;
     }
 

@@ -26,7 +26,6 @@ pub(crate) enum Feature {
     DomainPath,
     AclKeyword,
     XmlErrorsWithoutVersion,
-    RuleCidrListUpdate,
     UpdatePushesMostly,
     SslOffload,
     RuleNetworkChecked,
@@ -58,8 +57,8 @@ const SINCE: &[([u16; 3], Feature, &str)] = &[
     ([4, 16, 0], Feature::NicDevices, "NICs were in no order and did not tell their devices"),
     ([4, 17, 0], Feature::RuleAndVmNamesMatchExactly, "`name` of rules and VMs was a substring"),
     ([4, 17, 0], Feature::AclDefaultCoversIpv6, "an ACL item without cidrlist got 0.0.0.0/0 only"),
-    ([4, 18, 0], Feature::RuleCidrList, "createLoadBalancerRule refused cidrlist"),
     ([4, 17, 1], Feature::RuleProtocolUpdate, "updateLoadBalancerRule ignored protocol"),
+    ([4, 18, 0], Feature::RuleCidrList, "createLoadBalancerRule refused cidrlist"),
     ([4, 18, 0], Feature::DeniedIs432, "a command that a role denies got 401, as if the key were wrong"),
     ([4, 19, 0], Feature::GlobalAclLists, "every ACL list belonged to a VPC"),
     ([4, 19, 0], Feature::Quarantine, "a released address was anybody's at once"),
@@ -71,7 +70,6 @@ const SINCE: &[([u16; 3], Feature, &str)] = &[
     ([4, 20, 1], Feature::ApiKeyAccess, "API keys could not be turned off"),
     ([4, 21, 0], Feature::PostOnlyMode, "`enforce.post.requests.and.timestamps` did not exist"),
     ([4, 21, 0], Feature::XmlErrorsWithoutVersion, "XML errors showed the version too"),
-    ([4, 22, 0], Feature::RuleCidrListUpdate, "updateLoadBalancerRule ignored cidrlist"),
     ([4, 22, 0], Feature::UpdatePushesMostly, "an update was pushed only for another algorithm"),
     ([4, 22, 0], Feature::SslOffload, "a virtual router did not offer ssl"),
     ([4, 22, 1], Feature::RuleNetworkChecked, "a rule's networkid other than its address's was ignored"),
@@ -98,7 +96,9 @@ const FIELDS: &[(&str, &str, [u16; 3])] = &[
     ("ipaddress", "hasrules", [4, 19, 0]),
     ("network", "created", [4, 16, 0]),
     ("network", "supportsvmautoscaling", [4, 18, 0]),
+    ("virtualmachine", "arch", [4, 20, 1]),
     ("virtualmachine", "lastupdated", [4, 16, 0]),
+    ("virtualmachine", "vmtype", [4, 20, 0]),
     ("vpc", "vpcofferingconservemode", [4, 23, 0]),
     ("zone", "type", [4, 18, 0]),
 ];
@@ -174,8 +174,8 @@ mod tests {
     #[test]
     fn a_difference_holds_from_its_release_on() {
         let version = |text: &str| text.parse::<Version>().unwrap();
-        assert!(!version("4.21.0.0").has(Feature::RuleCidrListUpdate));
-        assert!(version("4.22.0.0").has(Feature::RuleCidrListUpdate));
+        assert!(!version("4.21.0.0").has(Feature::UpdatePushesMostly));
+        assert!(version("4.22.0.0").has(Feature::UpdatePushesMostly));
         assert!(!version("4.22.0.0").has(Feature::RuleNetworkChecked));
         assert!(version("4.23.0.0-SNAPSHOT").has(Feature::RuleNetworkChecked));
     }

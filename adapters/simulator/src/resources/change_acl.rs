@@ -303,6 +303,9 @@ pub(crate) fn start_update(
     let first = params.number("startport").or(base.first.map(i64::from));
     let last = params.number("endport").or(base.last.map(i64::from));
     let (first, last) = ports(first, last)?;
+    if first.is_some() != last.is_some() {
+        return Err(JobFailure::internal("One of the two ports is null"));
+    }
     let protocol = match params.filled("protocol") {
         Some(given) => protocol(given)?,
         None => base.protocol.clone(),

@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use crate::cloud::{Cloud, Owner, RuleState};
-use crate::commands::{Call, Entity, Kind, Param, may, must};
+use crate::commands::{Call, Entity, Kind, Param, may, must, since};
 use crate::error::{ApiError, JobFailure};
 use crate::faults::RouterPart;
 use crate::jobs::{Accepted, Work, success};
@@ -146,7 +146,7 @@ pub(crate) const UPDATE_PARAMS: &[Param] = &[
     may("description", Kind::LongText(4096)),
     may("algorithm", Kind::Text),
     may("protocol", Kind::Text),
-    may("cidrlist", Kind::List),
+    since("cidrlist", Kind::List, "4.22"),
 ];
 
 pub(crate) const ID_PARAMS: &[Param] = &[must("id", Kind::Id(Entity::LoadBalancerRule))];
@@ -259,7 +259,7 @@ pub(crate) fn start_update(
         .text("protocol")
         .filter(|_| cloud.version.has(Feature::RuleProtocolUpdate))
         .map(str::to_owned);
-    let cidrs = params.list("cidrlist").filter(|_| cloud.version.has(Feature::RuleCidrListUpdate));
+    let cidrs = params.list("cidrlist");
     check_protocol(cloud, key, row, protocol.as_deref())?;
     if let Some(cidrs) = &cidrs
         && !cidrs.iter().all(|cidr| is_ipv4_cidr(cidr))
@@ -530,6 +530,10 @@ pub(crate) fn forget_all(cloud: &mut Cloud, address: Key<PublicIp>) {
 /// The row goes; its tags stay behind, as in CloudStack.
 fn forget(cloud: &mut Cloud, key: Key<LoadBalancerRule>) {
     if cloud.version.has(Feature::RulesBuried) {
+        let address = cloud.rules.get(key).map(|rule| rule.address);
+        if let Some(row) = address.and_then(|address| cloud.addresses.get_mut(address)) {
+            row.past_rules = row.past_rules.saturating_add(1);
+        }
         cloud.rules.bury(key);
     } else {
         cloud.rules.remove(key);

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 
 use serde_json::Value;
 
-use crate::cloud::{Cloud, Owner, RuleState};
+use crate::cloud::{Cloud, Owner, PUBLIC_NETWORK, RuleState};
 use crate::commands::{Call, Entity, Kind, Param, may, since};
 use crate::error::{ApiError, JobFailure};
 use crate::faults::RouterPart;
@@ -43,6 +43,8 @@ pub(crate) struct PublicIp {
     pub(crate) releasing: bool,
     /// May be moved between zones and networks; given only to those who ask for one.
     pub(crate) portable: bool,
+    /// How many deleted load-balancer rules the database remembers, which `forloadbalancing` finds.
+    pub(crate) past_rules: u32,
     /// Whom a free address is kept for.
     pub(crate) quarantine: Option<Quarantine>,
 }
@@ -87,6 +89,7 @@ pub(crate) const LIST_PARAMS: &[Param] = &[
     may("zoneid", Kind::Id(Entity::Zone)),
     may("vpcid", Kind::Id(Entity::Vpc)),
     may("associatednetworkid", Kind::Id(Entity::Network)),
+    since("networkid", Kind::Id(Entity::Network), "4.13.0"),
     may("forvirtualnetwork", Kind::Flag),
     may("issourcenat", Kind::Flag),
     may("isstaticnat", Kind::Flag),
@@ -127,9 +130,13 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
                 && params.is_in_zone()
                 && params.names("vpcid", row.vpc)
                 && params.names("associatednetworkid", row.network)
+                // The network of the public addresses; `associatednetworkid` is the guest network.
+                && params.names("networkid", Key::<Network>::of(PUBLIC_NETWORK))
                 && params.says("issourcenat", row.source_nat)
                 && params.says("isstaticnat", row.static_nat.is_some())
-                && (params.flag("forloadbalancing") != Some(true) || balanced.contains(key))
+                && (params.flag("forloadbalancing") != Some(true)
+                    || row.past_rules > 0
+                    || balanced.contains(key))
                 && matches_keyword(params, row)
                 && tags.passes(cloud, ResourceType::PublicIpAddress, &row.id)
         })

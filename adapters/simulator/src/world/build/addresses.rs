@@ -244,6 +244,7 @@ fn free_address(id: String, address: Ipv4Addr) -> PublicIp {
         static_nat: None,
         releasing: false,
         portable: false,
+        past_rules: 0,
         quarantine: None,
     }
 }
