@@ -38,8 +38,8 @@ impl Replayer<'_> {
         let ours = drawn.and_then(|drawn| self.run.names.ours(drawn));
         let result = self.polls_of(line).find_map(|poll| poll.get("jobresult"));
         let shown = result.and_then(|result| result["ipaddress"]["ipaddress"].as_str());
-        if let Some(address) = ours.or(shown) {
-            self.run.simulator.draw_next(address);
+        if let Some(address) = ours.or(shown).map(str::to_owned) {
+            self.run.simulator.draw_next(&address);
         }
     }
 
