@@ -1,5 +1,6 @@
 //! The client against scripted answers, in virtual time.
 
+mod addresses;
 mod changes;
 mod observing;
 mod paging;
