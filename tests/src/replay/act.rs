@@ -81,7 +81,9 @@ fn appear(run: &mut Run, object: &Value) -> Result<(), NotReplayable> {
     let missing = |reason: String| NotReplayable { reason, ids: vec![id.to_owned()] };
     match object["kind"].as_str() {
         Some("virtualmachine") => {
-            let vm = seed::virtual_machine(object).map_err(|error| missing(error.to_string()))?;
+            let ours = serde_json::from_str(&run.names.translate(&object.to_string()));
+            let ours: Value = ours.map_err(|error| missing(error.to_string()))?;
+            let vm = seed::virtual_machine(&ours).map_err(|error| missing(error.to_string()))?;
             run.simulator.add_vm(&vm).map_err(|error| missing(error.to_string()))?;
             run.names.fix_all(object);
             Ok(())
@@ -97,7 +99,9 @@ fn appear(run: &mut Run, object: &Value) -> Result<(), NotReplayable> {
                 run.simulator.draw_next(address);
             }
             let answer = request(run, &object["made_by"])?;
-            let Some(ours) = answer["id"].as_str() else {
+            // A command without a job answers the whole object.
+            let made = answer.get("network").unwrap_or(&answer);
+            let Some(ours) = made["id"].as_str() else {
                 let made_by = plain(&object["made_by"]["command"]);
                 return Err(missing(format!("{made_by} made nothing: {answer}")));
             };
