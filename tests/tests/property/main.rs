@@ -32,7 +32,7 @@ fn config(cases: u32) -> Config {
 }
 
 proptest! {
-    #![proptest_config(config(500))]
+    #![proptest_config(config(1000))]
 
     #[test]
     fn any_history_converges_and_leaves_nothing_behind(history in history::histories()) {
