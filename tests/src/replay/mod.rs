@@ -180,9 +180,9 @@ impl<'a> Replayer<'a> {
             self.give_up(line, reason);
             return;
         }
-        self.choose(line);
         let mut best: Option<(Vec<Difference>, Run, Response)> = None;
         let mut moment = self.run.clone();
+        self.choose(&mut moment, line);
         loop {
             let mut run = moment.clone();
             let response = self.outgoing(line, &run).send(&mut run.simulator, run.now);
@@ -234,6 +234,7 @@ impl<'a> Replayer<'a> {
         order.sort_by_key(|line| self.exchange(*line).status);
         let mut given: Vec<(usize, Response)> = Vec::new();
         for line in order {
+            self.choose(&mut run, line);
             let outgoing = self.outgoing(line, &run);
             given.push((line, outgoing.send(&mut run.simulator, run.now)));
         }

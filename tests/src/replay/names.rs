@@ -65,13 +65,14 @@ impl Names {
         }
     }
 
-    /// Names every id and public address of a text the same here and there.
+    /// Names every id and public address of a text the same here and there, but for ids that have a
+    /// name already.
     pub(super) fn fix(&mut self, text: &str) {
         for piece in pieces(text) {
             match piece {
-                Piece::Id(name) => self.bind(name, name),
+                Piece::Id(name) if !self.knows(name) => self.bind(name, name),
                 Piece::Address(name, address) if self.is_drawn(address) => self.bind(name, name),
-                Piece::Address(..) | Piece::Time(_) | Piece::Text(_) => {}
+                Piece::Id(_) | Piece::Address(..) | Piece::Time(_) | Piece::Text(_) => {}
             }
         }
     }

@@ -11,8 +11,8 @@ use crate::object::{Object, date};
 use crate::params::Params;
 use crate::resources::network::{self, Network, Offering, Tier};
 use crate::resources::network_acl::AclList;
-use crate::resources::services;
 use crate::resources::vpc::{self, Vpc};
+use crate::resources::{public_ip, services};
 use crate::table::{Key, Row};
 use crate::world::{LbScheme, NetworkKind};
 
@@ -149,7 +149,8 @@ fn offering_result(cloud: &Cloud, key: Key<VpcOffering>) -> Result<Work, JobFail
     Ok(Work::Done(Object::new().with("vpcoffering", shown).into()))
 }
 
-/// createVPC, with the request, from an enabled offering or that of another VPC.
+/// createVPC, with the request, from an enabled offering or that of another VPC. It takes a public IP
+/// address for source NAT.
 pub(crate) fn accept_vpc(cloud: &mut Cloud, call: &Call) -> Result<Accepted, ApiError> {
     let params = &call.params;
     let owner = params.key("projectid").map_or(Owner::Account(call.caller), Owner::Project);
@@ -157,6 +158,7 @@ pub(crate) fn accept_vpc(cloud: &mut Cloud, call: &Call) -> Result<Accepted, Api
     let (services, conserve_mode, offering_name) = vpc_model(cloud, asked)?;
     let cidr = params.text("cidr").unwrap_or_default();
     let cidr: Ipv4Net = cidr.parse().map_err(|_| ApiError::invalid("Invalid CIDR of the VPC"))?;
+    let source_nat = public_ip::pick(cloud, owner, None, false)?;
     let id = cloud.ids.next_id();
     let key = cloud.vpcs.insert(Vpc {
         id: id.clone(),
@@ -171,6 +173,10 @@ pub(crate) fn accept_vpc(cloud: &mut Cloud, call: &Call) -> Result<Accepted, Api
         conserve_mode,
         extra: network_domain(call),
     });
+    let allocated = date(cloud.now);
+    if let Some(row) = cloud.addresses.get_mut(source_nat) {
+        row.give_to_vpc(owner, key, allocated);
+    }
     Ok(made(id, key.number()))
 }
 

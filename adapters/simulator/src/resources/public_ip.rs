@@ -63,6 +63,17 @@ pub(crate) enum AddressState {
 
 const STATES: &[&str] = &["Allocating", "Allocated", "Releasing", "Reserved", "Free"];
 
+impl PublicIp {
+    /// Makes it the source-NAT address of a VPC.
+    pub(crate) fn give_to_vpc(&mut self, owner: Owner, vpc: Key<Vpc>, allocated: String) {
+        self.owner = Some(owner);
+        self.vpc = Some(vpc);
+        self.source_nat = true;
+        self.state = AddressState::Allocated;
+        self.allocated = Some(allocated);
+    }
+}
+
 impl Row for PublicIp {
     fn id(&self) -> &str {
         &self.id
@@ -318,7 +329,7 @@ fn target(cloud: &Cloud, call: &Call) -> Result<Target, ApiError> {
 
 /// The address asked for if it is free, else the one that a test chose, else the lowest free one;
 /// CloudStack draws in an order of its database's own. The error does not tell what was wrong.
-fn pick(
+pub(crate) fn pick(
     cloud: &Cloud,
     owner: Owner,
     asked: Option<&str>,
