@@ -13,8 +13,10 @@ const PAGE: usize = 500;
 const RULES: usize = 10_000;
 /// Virtual machines of the large world.
 const MACHINES: usize = 5_000;
-/// The best of so many counts.
-const RUNS: usize = 15;
+/// Requests that are measured together: the system counts in ticks of some milliseconds.
+const RUNS: u32 = 15;
+/// A tick, shared by the requests that are measured together.
+const TICK: Duration = Duration::from_millis(1);
 /// How much more a page of the large world may cost: something visits every row once, nothing does
 /// so for every row shown.
 const GROWTH: u32 = 3;
@@ -58,21 +60,19 @@ fn on_cpu() -> Duration {
     Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
 }
 
-/// The least time of a request for a full page.
+/// The mean time of a request for a full page.
 fn measure(simulator: &mut Simulator, command: &str, page: usize) -> Duration {
     let (page, size) = (page.to_string(), PAGE.to_string());
     let params = [("page", page.as_str()), ("pagesize", size.as_str()), ("listall", "true")];
-    let mut best = Duration::MAX;
+    let start = on_cpu();
     for _ in 0..RUNS {
-        let start = on_cpu();
         let answer = simulator.call("prod", command, &params, Timestamp::UNIX_EPOCH);
-        best = best.min(on_cpu().saturating_sub(start));
         let body: Value = serde_json::from_str(&answer.body).unwrap();
         let inner = body.as_object().and_then(|root| root.values().next()).unwrap();
         let rows = inner.as_object().unwrap().values().find_map(Value::as_array);
         assert_eq!(rows.map(Vec::len), Some(PAGE), "{command} page {page}");
     }
-    best
+    on_cpu().saturating_sub(start) / RUNS
 }
 
 #[cfg(target_os = "linux")]
@@ -90,7 +90,10 @@ fn a_page_of_a_large_world_costs_little_more_than_one_of_a_small_world() {
         for page in [1, last] {
             let time = measure(&mut large, command, page);
             eprintln!("{command} page {page}: {time:?}, of a small world {usual:?}");
-            assert!(time < usual * GROWTH, "{command} page {page}: {time:?} against {usual:?}");
+            assert!(
+                time <= usual * GROWTH + TICK,
+                "{command} page {page}: {time:?} against {usual:?}"
+            );
         }
     }
 }
