@@ -12,10 +12,10 @@ use crate::params::Params;
 use crate::resources::account::Account;
 use crate::resources::user::User;
 use crate::resources::{
-    account, api, change_acl, change_acl_list, create_network, create_rule, firewall_rule, job,
-    load_balancer_rule as rule, member, network, network_acl as acl, port_forward, public_ip,
-    reserved_ip, resource_limit, static_nat, stickiness, tag, user, virtual_machine, vm_life,
-    vm_nics, vpc, zone,
+    account, api, associate_ip, change_acl, change_acl_list, create_network, create_rule,
+    firewall_rule, job, load_balancer_rule as rule, member, network, network_acl as acl,
+    port_forward, public_ip, reserved_ip, resource_limit, static_nat, stickiness, tag, user,
+    virtual_machine, vm_life, vm_nics, vpc, zone,
 };
 use crate::table::Key;
 use crate::throttle;
@@ -344,9 +344,9 @@ const COMMANDS: &[Command] = &[
     root_only("listHosts"),
 
     read("listPublicIpAddresses", Roles::All, public_ip::LIST_PARAMS, public_ip::list),
-    run("associateIpAddress", Roles::All, public_ip::ASSOCIATE_PARAMS,
+    run("associateIpAddress", Roles::All, associate_ip::ASSOCIATE_PARAMS,
         "user.address.AssociateIPAddrCmd", JobKind::Associate,
-        public_ip::accept_associate, public_ip::start_associate),
+        associate_ip::accept_associate, associate_ip::start_associate),
     run("disassociateIpAddress", Roles::All, public_ip::DISASSOCIATE_PARAMS,
         "user.address.DisassociateIPAddrCmd", JobKind::Release,
         public_ip::accept_disassociate, public_ip::start_disassociate),

@@ -17,7 +17,7 @@ use crate::resources::network_acl::AclItem;
 use crate::resources::public_ip::{self, PublicIp};
 use crate::resources::virtual_machine::{Details, VirtualMachine};
 use crate::resources::vm_life::{self, Change};
-use crate::resources::{change_acl, create_rule};
+use crate::resources::{associate_ip, change_acl, create_rule};
 use crate::table::Key;
 
 /// What a job still has to do when its time is over.
@@ -120,7 +120,7 @@ impl Work {
         match self {
             Self::Done(result) => Ok(result),
             Self::AddressAssociated { address, result } => {
-                public_ip::finish_associate(cloud, address).map(|()| result)
+                associate_ip::finish_associate(cloud, address).map(|()| result)
             }
             Self::AddressReleased(address) => public_ip::finish_disassociate(cloud, address),
             Self::RuleCreated { rule, firewall, result } => {

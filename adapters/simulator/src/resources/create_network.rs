@@ -12,7 +12,7 @@ use crate::params::Params;
 use crate::resources::network::{self, Network, Offering, Tier};
 use crate::resources::network_acl::AclList;
 use crate::resources::vpc::{self, Vpc};
-use crate::resources::{public_ip, services};
+use crate::resources::{associate_ip, services};
 use crate::table::{Key, Row};
 use crate::world::{LbScheme, NetworkKind};
 
@@ -158,7 +158,7 @@ pub(crate) fn accept_vpc(cloud: &mut Cloud, call: &Call) -> Result<Accepted, Api
     let (services, conserve_mode, offering_name) = vpc_model(cloud, asked)?;
     let cidr = params.text("cidr").unwrap_or_default();
     let cidr: Ipv4Net = cidr.parse().map_err(|_| ApiError::invalid("Invalid CIDR of the VPC"))?;
-    let source_nat = public_ip::pick(cloud, owner, None, false)?;
+    let source_nat = associate_ip::pick(cloud, owner, None, false)?;
     let id = cloud.ids.next_id();
     let key = cloud.vpcs.insert(Vpc {
         id: id.clone(),

@@ -2,6 +2,7 @@
 
 pub(crate) mod account;
 pub(crate) mod api;
+pub(crate) mod associate_ip;
 pub(crate) mod change_acl;
 pub(crate) mod change_acl_list;
 pub(crate) mod create_network;
