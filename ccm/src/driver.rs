@@ -1,11 +1,12 @@
 //! Read, plan, execute. It decides nothing: what may run is the execution's word, what to do is the
 //! plan's.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use ccm_core::exec::error::CallError;
 use ccm_core::exec::execution::{Execution, Outcome};
 use ccm_core::exec::lanes::Lanes;
 use ccm_core::exec::output::Output;
-use ccm_core::ids::ServiceKey;
 use ccm_core::model::policy::Policy;
 use ccm_core::model::{Desired, Learned};
 use ccm_core::observe::CloudState;
@@ -17,7 +18,6 @@ use ccm_core::plan::planner::{Depth, PlanError, Planner};
 use ccm_core::plan::{Plan, Planned, StepId};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use jiff::Timestamp;
 use thiserror::Error;
 
 use crate::ports::{Cloud, Cluster, Objects};
@@ -133,44 +133,24 @@ pub fn plan_all(planner: &Planner<'_>) -> Result<Vec<Planned>, DriverError> {
     keys.map(|key| planner.plan(key).map_err(DriverError::from)).collect()
 }
 
-/// Reads, plans and executes one Service, once.
+/// Executes a plan: independent steps side by side, every failure skips only its dependents. All
+/// plans that are executed at one time share their lanes.
 ///
 /// # Errors
-/// [`DriverError`] if reading or planning was not possible; what steps did is in the outcome.
-pub async fn reconcile(
-    cloud: &impl Cloud,
-    cluster: &impl Cluster,
-    policy: &Policy,
-    learned: &mut Learned,
-    key: &ServiceKey,
-    now: Timestamp,
-    progress: &impl Progress,
-) -> Result<(Planned, Outcome), DriverError> {
-    let World { desired, observed } =
-        read(cloud, cluster, policy, learned.clone(), Depth::Quick).await?;
-    let planned = Planner::new(&desired, &observed, policy, now).plan(key)?;
-    let outcome = execute(cloud, cluster, &planned.plan, &mut Lanes::default(), progress).await;
-    learned.absorb(outcome.lessons.clone(), now);
-    Ok((planned, outcome))
-}
-
-/// Executes a plan: independent steps side by side, every failure skips only its dependents. All of
-/// it is skipped if another plan that is being executed is in the way.
+/// [`Displaced`] if another one of them is in the way; nothing was done then.
 pub async fn execute(
     cloud: &impl Cloud,
     cluster: &impl Cluster,
     plan: &Plan,
-    lanes: &mut Lanes,
+    lanes: &Mutex<Lanes>,
     progress: &impl Progress,
-) -> Outcome {
+) -> Result<Outcome, Displaced> {
+    let admitted = Admitted::new(plan, lanes)?;
     let mut execution = Execution::new(plan);
-    if !lanes.admit(plan) {
-        return execution.finish();
-    }
     let mut running = FuturesUnordered::new();
     loop {
         while running.len() < CALLS_IN_FLIGHT && progress.goes_on() {
-            let Some((step, call)) = execution.poll_call(lanes) else { break };
+            let Some((step, call)) = execution.poll_call(&mut admitted.lanes()) else { break };
             progress.started(&step, &call);
             running.push(async move {
                 let result = perform(cloud, cluster, &call).await;
@@ -179,10 +159,41 @@ pub async fn execute(
         }
         let Some((step, result)) = running.next().await else { break };
         progress.finished(&step, &result);
-        execution.handle_result(&step, result, lanes);
+        execution.handle_result(&step, result, &mut admitted.lanes());
     }
-    lanes.dismiss(plan);
-    execution.finish()
+    Ok(execution.finish())
+}
+
+/// Another plan that is being executed releases an address of this one, or works on one that this
+/// one releases: plan again once it is through.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("another Service that is being worked on shares an address with this one")]
+pub struct Displaced;
+
+/// A plan that is being executed. It gives its addresses back at its end, however that comes.
+struct Admitted<'a> {
+    plan: &'a Plan,
+    lanes: &'a Mutex<Lanes>,
+}
+
+impl<'a> Admitted<'a> {
+    fn new(plan: &'a Plan, lanes: &'a Mutex<Lanes>) -> Result<Self, Displaced> {
+        if lock(lanes).admit(plan) { Ok(Self { plan, lanes }) } else { Err(Displaced) }
+    }
+
+    fn lanes(&self) -> MutexGuard<'a, Lanes> {
+        lock(self.lanes)
+    }
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        self.lanes().dismiss(self.plan);
+    }
+}
+
+fn lock(lanes: &Mutex<Lanes>) -> MutexGuard<'_, Lanes> {
+    lanes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn perform(

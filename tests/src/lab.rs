@@ -10,6 +10,7 @@ use ccm_cloudstack::{
     WireRequest, WireResponse,
 };
 use ccm_core::exec::execution::Outcome;
+use ccm_core::exec::lanes::Lanes;
 use ccm_core::ids::{ClusterId, ProjectId, ServiceKey};
 use ccm_core::model::Learned;
 use ccm_core::model::policy::Policy;
@@ -23,7 +24,7 @@ use ccm_core::render::human::{self, Colour};
 use ccm_kubernetes::memory::MemoryCluster;
 use ccm_simulator::world::World;
 use ccm_simulator::{NoAnswer, Protocol, Request, Response, Simulator, TrafficQuery};
-use cloudstack_ccm::driver::{self, DriverError, Silent};
+use cloudstack_ccm::driver::{self, Displaced, DriverError, Silent};
 use cloudstack_ccm::ports::InMemory;
 use jiff::{Timestamp, ToSpan as _};
 
@@ -155,6 +156,8 @@ pub struct Lab {
     pub policy: Policy,
     /// What executions learned.
     pub learned: Learned,
+    /// What all executions share.
+    pub lanes: Mutex<Lanes>,
     /// What happens between the client and the rest.
     pub troubles: Troubles,
     door: Door,
@@ -258,6 +261,7 @@ impl Lab {
             cluster,
             policy,
             learned: Learned::default(),
+            lanes: Mutex::default(),
             troubles: Troubles::default(),
             keys,
             world,
@@ -360,12 +364,19 @@ impl Lab {
 
     /// Executes a plan.
     pub fn execute(&mut self, planned: &Planned) -> Outcome {
-        let mut lanes = ccm_core::exec::lanes::Lanes::default();
+        self.try_execute(planned).expect("nothing else works on its addresses")
+    }
+
+    /// Executes a plan.
+    ///
+    /// # Errors
+    /// [`Displaced`] if another one is in the way.
+    pub fn try_execute(&mut self, planned: &Planned) -> Result<Outcome, Displaced> {
         let cloud = TroubledCloud { cloud: &self.client, troubles: &self.troubles };
-        let outcome =
-            block_on(driver::execute(&cloud, &self.cluster, &planned.plan, &mut lanes, &Silent));
+        let execution = driver::execute(&cloud, &self.cluster, &planned.plan, &self.lanes, &Silent);
+        let outcome = block_on(execution)?;
         self.learned.absorb(outcome.lessons.clone(), self.runtime.now());
-        outcome
+        Ok(outcome)
     }
 
     /// Reconciles until nothing is planned. Gives the plans that were executed.

@@ -65,6 +65,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
                 if let Some(job) = text("jobid").and_then(|text| JobId::parse(text).ok()) {
                     let id = text("id").map(str::to_owned);
                     let lost = None;
+                    self.note_allowed(command.name());
                     return Ok(Accepted::Job { job, id, lost });
                 }
                 let found = "no `jobid`".to_owned();

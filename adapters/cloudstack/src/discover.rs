@@ -74,8 +74,10 @@ impl<T: Transport, R: Runtime> Client<T, R> {
     }
 
     fn with_denials(&self, found: &Capabilities) -> Capabilities {
+        let now = self.runtime.now();
         let learned = self.learned();
-        let denied = learned.denied.keys().map(|name| (*name).to_owned());
+        let believed = learned.denied.iter().filter(|(_, since)| later(**since, BELIEVED) > now);
+        let denied = believed.map(|(name, _)| (*name).to_owned());
         Capabilities { denied: denied.collect(), ..found.clone() }
     }
 

@@ -8,8 +8,8 @@
 //! 3. A failed step skips its dependents. Other Services go on.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, bail};
 use ccm_cloudstack::{Client, HttpTransport, Runtime as _, TokioRuntime};
@@ -99,7 +99,7 @@ impl Apply<'_> {
             }
             let (planned, found) = self.plan(&world, service)?;
             if found.is_empty() {
-                self.execute(&planned, stopped, &mut tally).await;
+                self.execute(&planned, stopped, &mut tally).await?;
             } else {
                 self.console
                     .say(&format!("{}: left as it is, its plan is another one now", service.key));
@@ -137,13 +137,18 @@ impl Apply<'_> {
         Ok((fresh, found))
     }
 
-    async fn execute(&mut self, planned: &Planned, stopped: &AtomicBool, tally: &mut Tally) {
+    async fn execute(
+        &mut self,
+        planned: &Planned,
+        stopped: &AtomicBool,
+        tally: &mut Tally,
+    ) -> Result<()> {
         let plan = &planned.plan;
         self.console.say(&plan.service.to_string());
         let progress = Steps::new(self.console, Writes::Hidden, stopped);
-        let mut lanes = Lanes::default();
+        let lanes = Mutex::new(Lanes::default());
         let objects = &self.saved.objects;
-        let outcome = driver::execute(&self.client, objects, plan, &mut lanes, &progress).await;
+        let outcome = driver::execute(&self.client, objects, plan, &lanes, &progress).await?;
         self.learned.absorb(outcome.lessons.clone(), TokioRuntime.now());
         let is_call = |id: &&ccm_core::plan::StepId| {
             let step = plan.step(id);
@@ -152,7 +157,7 @@ impl Apply<'_> {
         tally.steps += outcome.done.iter().filter(is_call).count();
         tally.services += 1;
         if outcome.is_success() {
-            return;
+            return Ok(());
         }
         if outcome.failed.is_empty() && !progress.goes_on() {
             tally.left.push(plan.service.to_string());
@@ -162,6 +167,7 @@ impl Apply<'_> {
         for line in shortfall(plan, &outcome) {
             self.console.say(&line);
         }
+        Ok(())
     }
 
     fn close(&self, tally: &Tally) -> Result<Exit> {

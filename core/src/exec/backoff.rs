@@ -44,6 +44,7 @@ impl Backoff {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Learned;
 
     #[test]
     fn transient_failures_double_up_to_five_minutes() {
@@ -53,6 +54,15 @@ mod tests {
         assert_eq!(delays, [5, 10, 20, 40, 80, 160, 300, 300]);
         backoff.handle_success();
         assert_eq!(backoff.handle_failure(Fault::Transient, 0.0).as_secs(), 5);
+    }
+
+    #[test]
+    fn what_was_learned_from_a_failure_is_known_when_it_is_tried_again() {
+        let mut backoff = Backoff::default();
+        for fault in [Fault::Refused, Fault::Quota, Fault::Permission] {
+            let delay = backoff.handle_failure(fault, 1.0);
+            assert!(delay < Learned::MEMORY.unsigned_abs(), "{fault:?}: {delay:?}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::exec::lanes::Lanes;
 use crate::exec::output::{AddressUse, Output};
 use crate::exec::resolve::{Outputs, resolve};
 use crate::model::Lessons;
-use crate::plan::action::{Call, CheckAddressUnused};
+use crate::plan::action::{Action, Call, CheckAddressUnused};
 use crate::plan::{Plan, Step, StepId};
 
 /// A plan on its way.
@@ -58,6 +58,8 @@ pub struct Outcome {
     pub failed: BTreeMap<StepId, StepError>,
     /// Steps that were never tried.
     pub skipped: BTreeSet<StepId>,
+    /// What decides how soon to try again: the fault that needs the longest wait.
+    pub worst_fault: Option<Fault>,
     /// Facts for the next plan.
     pub lessons: Lessons,
 }
@@ -66,11 +68,6 @@ impl Outcome {
     /// Whether everything was done.
     pub fn is_success(&self) -> bool {
         self.failed.is_empty() && self.skipped.is_empty()
-    }
-
-    /// The fault that decides how soon to try again: the one that needs the longest wait.
-    pub fn worst_fault(&self) -> Option<Fault> {
-        self.failed.values().map(StepError::fault).max()
     }
 }
 
@@ -116,7 +113,7 @@ impl<'p> Execution<'p> {
             return;
         };
         lanes.leave(&call);
-        self.note_forwards(&call, &result);
+        self.note_hidden_use(&call, &result);
         let result = result.map_err(StepError::from).and_then(|output| accept(&call, output));
         match result {
             Ok(output) => _ = self.outputs.insert(step.clone(), output),
@@ -139,7 +136,8 @@ impl<'p> Execution<'p> {
         let over = |id: &StepId| done.contains(id) || failed.contains_key(id);
         let skipped =
             plan.steps.iter().map(|step| &step.id).filter(|id| !over(id)).cloned().collect();
-        Outcome { done, failed, skipped, lessons }
+        let worst_fault = worst_fault(plan, &failed);
+        Outcome { done, failed, skipped, worst_fault, lessons }
     }
 
     fn is_ready(&self, step: &Step, lanes: &Lanes) -> bool {
@@ -151,13 +149,13 @@ impl<'p> Execution<'p> {
             && resolve(&step.action, &self.outputs).is_none_or(|call| lanes.is_free_for(&call))
     }
 
-    /// Port forwards show only in the fresh read before a release.
-    fn note_forwards(&mut self, call: &Call, result: &Result<Output, CallError>) {
+    /// What shows only in the fresh read would be found by every further plan, and again.
+    fn note_hidden_use(&mut self, call: &Call, result: &Result<Output, CallError>) {
         if let Call::CheckAddressUnused(check) = call
             && let Ok(Output::AddressUse(found)) = result
-            && let Some(rule) = found.port_forwards.first()
+            && listed_use(check, found).is_none()
+            && let Some(by) = hidden_use(found)
         {
-            let by = format!("port forwarding rule {rule} is on it, which is not ours");
             self.lessons.held_addresses.insert(check.address.clone(), by);
         }
     }
@@ -204,11 +202,21 @@ fn refuses_firewall(error: &CallError) -> bool {
     }
 }
 
+/// The fault that needs the longest wait. That of a tag counts only if nothing else failed.
+fn worst_fault(plan: &Plan, failed: &BTreeMap<StepId, StepError>) -> Option<Fault> {
+    let is_tag = |id: &StepId| {
+        plan.step(id).is_some_and(|step| matches!(step.action, Action::CreateTags(_)))
+    };
+    let (tags, others): (Vec<_>, Vec<_>) = failed.iter().partition(|(id, _)| is_tag(id));
+    let counted = if others.is_empty() { tags } else { others };
+    counted.into_iter().map(|(_, error)| error.fault()).max()
+}
+
 /// The fresh read before a release decides whether the plan goes on.
 fn accept(call: &Call, output: Output) -> Result<Output, StepError> {
     match (call, output) {
         (Call::CheckAddressUnused(check), Output::AddressUse(found)) => {
-            match still_used(check, &found) {
+            match listed_use(check, &found).or_else(|| hidden_use(&found)) {
                 Some(by) => Err(StepError::AddressInUse(by)),
                 None => Ok(Output::Done),
             }
@@ -217,16 +225,16 @@ fn accept(call: &Call, output: Output) -> Result<Output, StepError> {
     }
 }
 
-/// What speaks against the release of an address, read afresh.
-fn still_used(check: &CheckAddressUnused, found: &AddressUse) -> Option<String> {
+/// What speaks against the release of an address, read afresh, and shows in lists too.
+fn listed_use(check: &CheckAddressUnused, found: &AddressUse) -> Option<String> {
     let AddressUse {
         allocated,
         held,
         nat,
         load_balancer_rules,
         firewall_rules,
-        port_forwards,
-        has_rules,
+        port_forwards: _,
+        has_rules: _,
     } = found;
     if allocated.as_ref() != Some(&check.allocated) || !held {
         return Some(format!("{} is not the allocation that was recorded", check.address));
@@ -237,12 +245,14 @@ fn still_used(check: &CheckAddressUnused, found: &AddressUse) -> Option<String> 
     if let Some(rule) = load_balancer_rules.first() {
         return Some(format!("load balancer rule {rule} is on it"));
     }
-    if let Some(rule) = firewall_rules.first() {
-        return Some(format!("firewall rule {rule} is on it"));
+    firewall_rules.first().map(|rule| format!("firewall rule {rule} is on it"))
+}
+
+/// What speaks against it and shows nowhere else.
+fn hidden_use(found: &AddressUse) -> Option<String> {
+    if let Some(rule) = found.port_forwards.first() {
+        return Some(format!("port forwarding rule {rule} is on it, which is not ours"));
     }
-    if let Some(rule) = port_forwards.first() {
-        return Some(format!("port forwarding rule {rule} is on it"));
-    }
-    let says_so = *has_rules == Some(true);
+    let says_so = found.has_rules == Some(true);
     says_so.then(|| "CloudStack says that rules are on it that we can't see".to_owned())
 }

@@ -9,7 +9,7 @@ pub mod service;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::ids::{JobId, PublicIpId, ResourceId, ServiceKey, VpcId};
 use node::Node;
@@ -35,19 +35,20 @@ pub struct Learned {
     /// Associate requests that the server refused at once: no job of that id will ever exist.
     pub refused_jobs: BTreeSet<JobId>,
     /// Ports that createLoadBalancerRule refused as taken (537) by something that we can't see, with
-    /// the time of the refusal. They are tried again after 5 minutes.
+    /// the time of the refusal. They are tried again once that is forgotten.
     pub taken_ports: BTreeMap<(PublicIpId, u16), Timestamp>,
     /// Addresses on which a fresh read found something that lists don't show, with what and when.
     pub held_addresses: BTreeMap<PublicIpId, (String, Timestamp)>,
     /// VPCs in which a first createFirewallRule was refused because they have no Firewall service.
     pub vpcs_without_firewall: BTreeSet<VpcId>,
-    /// Objects that createTags failed for, with when. They are tried again after 5 minutes.
+    /// Objects that createTags failed for, with when. They are tried again once that is forgotten.
     pub untaggable: BTreeMap<ResourceId, Timestamp>,
 }
 
 impl Learned {
-    /// How long what was found counts, in minutes; then it is looked for again.
-    const MEMORY_MINUTES: i64 = 5;
+    /// How long what was found counts; then it is looked for again. Longer than any back-off: the
+    /// plan after a failure must know of it.
+    pub const MEMORY: SignedDuration = SignedDuration::from_mins(15);
 
     /// Takes what one more execution learned at `now`.
     pub fn absorb(&mut self, lessons: Lessons, now: Timestamp) {
@@ -64,25 +65,31 @@ impl Learned {
         self.held_addresses.extend(held);
         self.vpcs_without_firewall.extend(vpcs_without_firewall);
         self.untaggable.extend(untaggable.into_iter().map(|object| (object, now)));
+        self.taken_ports.retain(|_, at| is_fresh(*at, now));
+        self.held_addresses.retain(|_, (_, at)| is_fresh(*at, now));
+        self.untaggable.retain(|_, at| is_fresh(*at, now));
     }
 
     /// What a fresh read found on an address not long ago.
     pub fn holder(&self, address: &PublicIpId, now: Timestamp) -> Option<&str> {
         let (by, at) = self.held_addresses.get(address)?;
-        (now.duration_since(*at).as_mins() < Self::MEMORY_MINUTES).then_some(by)
+        is_fresh(*at, now).then_some(by)
     }
 
     /// Whether tagging an object failed not long ago.
     pub fn is_untaggable(&self, object: &ResourceId, now: Timestamp) -> bool {
-        let failed = self.untaggable.get(object);
-        failed.is_some_and(|at| now.duration_since(*at).as_mins() < Self::MEMORY_MINUTES)
+        self.untaggable.get(object).is_some_and(|at| is_fresh(*at, now))
     }
 
     /// Whether a port was refused as taken not long ago.
     pub fn is_taken(&self, address: &PublicIpId, port: u16, now: Timestamp) -> bool {
         let refused = self.taken_ports.get(&(address.clone(), port));
-        refused.is_some_and(|at| now.duration_since(*at).as_mins() < Self::MEMORY_MINUTES)
+        refused.is_some_and(|at| is_fresh(*at, now))
     }
+}
+
+fn is_fresh(found: Timestamp, now: Timestamp) -> bool {
+    now.duration_since(found) < Learned::MEMORY
 }
 
 /// What one execution learned.

@@ -24,7 +24,8 @@ pub struct Service {
     pub lifecycle: Lifecycle,
     /// What it wants, or why that can't be read. What it records is read in any case.
     pub spec: Result<LoadBalancerSpec, ParseErrors>,
-    /// The address that it asks for, readable even where the rest of what it wants is not.
+    /// Annotation `…-address` or `spec.loadBalancerIP`: readable even where the rest of what it
+    /// wants is not.
     pub requested_address: Option<Ipv4Addr>,
     /// What earlier plans wrote on it.
     pub recorded: Recorded,
@@ -60,8 +61,6 @@ pub struct LoadBalancerSpec {
     pub ranges: CidrSet,
     /// Annotation `…-hostname`: published in place of the address.
     pub hostname: Option<String>,
-    /// Annotation `…-address` or `spec.loadBalancerIP`.
-    pub requested_address: Option<Ipv4Addr>,
 }
 
 /// A port of a Service.

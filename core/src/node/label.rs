@@ -2,8 +2,9 @@
 //! in several ways.
 //!
 //! Label values take letters, digits, `-`, `_` and `.` only. The Go controller drops everything but
-//! letters and digits, its fork writes `_`: spellings that differ only in such characters mean the
-//! same, and what other Nodes of the cluster carry wins, so that selectors go on matching.
+//! letters and digits, its fork writes `_` for what is illegal: what other Nodes of the cluster carry
+//! wins, so that selectors go on matching. Two values that only look alike (`1.5 GB`, `15 GB`) are
+//! told apart unless the Go controller has made them the same.
 
 use std::collections::BTreeMap;
 
@@ -57,15 +58,12 @@ pub fn value(topic: Topic, machine: &VirtualMachine, region: Option<&str>) -> Op
         Topic::Region => region.unwrap_or(&machine.zone),
         Topic::InstanceType => machine.offering.as_deref()?,
     };
-    (!core(text).is_empty()).then(|| text.to_owned())
+    (!legal(text).is_empty()).then(|| text.to_owned())
 }
 
-/// How the Nodes of a cluster spell what CloudStack says.
+/// How the Nodes of a cluster spell what CloudStack says: every label value with how many carry it.
 #[derive(Clone, Debug, Default)]
-pub struct Spellings {
-    /// By topic and core: every spelling with how many Nodes carry it.
-    known: BTreeMap<(Topic, String), BTreeMap<String, usize>>,
-}
+pub struct Spellings(BTreeMap<(Topic, String), usize>);
 
 impl Spellings {
     /// Reads the labels of all Nodes.
@@ -74,26 +72,23 @@ impl Spellings {
         for node in nodes {
             for topic in Topic::ALL {
                 if let Some(value) = node.labels.get(topic.key()) {
-                    spellings.count(topic, value);
+                    *spellings.0.entry((topic, value.clone())).or_default() += 1;
                 }
             }
         }
         spellings
     }
 
-    fn count(&mut self, topic: Topic, value: &str) {
-        let spelled = self.known.entry((topic, core(value))).or_default();
-        *spelled.entry(value.to_owned()).or_default() += 1;
-    }
-
-    /// How a value is spelled here: as most Nodes have it (ties go to the lowest), else with legal
-    /// characters kept and `_` for the others.
+    /// How a value is spelled here: as most Nodes have it, else as we do.
     pub fn spell(&self, topic: Topic, value: &str) -> String {
-        let known = self.known.get(&(topic, core(value)));
-        let usual = known.and_then(|known| {
-            known.iter().max_by_key(|(text, count)| (**count, std::cmp::Reverse(*text)))
-        });
-        usual.map_or_else(|| legal(value), |(text, _)| text.clone())
+        let mut best = (0, legal(value));
+        for spelling in spellings(value) {
+            let carried = self.0.get(&(topic, spelling.clone())).copied().unwrap_or_default();
+            if carried > best.0 {
+                best = (carried, spelling);
+            }
+        }
+        best.1
     }
 }
 
@@ -108,7 +103,7 @@ pub fn for_new(topic: Topic, spelling: &str) -> Labels {
 /// What is set on a Node that has at least one of the two labels: a right one is copied to the
 /// other, the old key's first; two wrong ones are replaced.
 pub fn to_correct(topic: Topic, labels: &Labels, value: &str, spelling: &str) -> Labels {
-    let right = |key: &str| labels.get(key).filter(|found| core(found) == core(value));
+    let right = |key: &str| labels.get(key).filter(|found| spellings(value).contains(found));
     let kept = right(topic.beta_key()).or_else(|| right(topic.key()));
     let wanted = for_new(topic, kept.map_or(spelling, String::as_str));
     wanted.into_iter().filter(|(key, text)| labels.get(key) != Some(text)).collect()
@@ -119,15 +114,21 @@ pub fn is_missing(topic: Topic, labels: &Labels) -> bool {
     !labels.contains_key(topic.key()) && !labels.contains_key(topic.beta_key())
 }
 
-/// What all spellings of a value have in common: its letters and digits.
-fn core(text: &str) -> String {
-    text.chars().filter(char::is_ascii_alphanumeric).collect()
+/// Every way in which one of us spells a value: as it is, as we do, without what is no letter or
+/// digit (the Go controller), with `_` for what is illegal (its fork).
+fn spellings(value: &str) -> [String; 4] {
+    let stripped = value.chars().filter(char::is_ascii_alphanumeric).collect();
+    [value.to_owned(), legal(value), stripped, underscored(value)]
+}
+
+fn underscored(text: &str) -> String {
+    let is_legal = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    text.chars().map(|c| if is_legal(c) { c } else { '_' }).collect()
 }
 
 /// A legal label value: it begins and ends with a letter or digit.
 fn legal(text: &str) -> String {
-    let is_legal = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let replaced: String = text.chars().map(|c| if is_legal(c) { c } else { '_' }).collect();
+    let replaced = underscored(text);
     let trimmed = replaced.trim_matches(|c: char| !c.is_ascii_alphanumeric());
     let cut: String = trimmed.chars().take(LONGEST_VALUE).collect();
     cut.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned()
@@ -162,12 +163,22 @@ mod tests {
     #[test]
     fn the_spelling_of_most_other_nodes_wins() {
         let key = Topic::InstanceType.key();
-        let nodes = ["2CPU4GB", "2CPU4GB", "2_CPU_4_GB", "large"].map(|text| labelled(key, text));
-        let spellings = Spellings::of(&nodes);
+        let carried = ["2CPU4GB", "2CPU4GB", "2_CPU__4_GB", "large"];
+        let spellings = Spellings::of(&carried.map(|text| labelled(key, text)));
         assert_eq!(spellings.spell(Topic::InstanceType, "2 CPU, 4 GB"), "2CPU4GB");
         assert_eq!(spellings.spell(Topic::Zone, "2 CPU, 4 GB"), "2_CPU__4_GB");
-        let tie = ["b-1", "b.1"].map(|text| labelled(key, text));
-        assert_eq!(Spellings::of(&tie).spell(Topic::InstanceType, "b 1"), "b-1");
+        assert_eq!(spellings.spell(Topic::InstanceType, "LARGE"), "LARGE");
+    }
+
+    #[test]
+    fn values_that_only_look_alike_are_told_apart() {
+        let key = Topic::InstanceType.key();
+        let spellings = Spellings::of(&["2-4", "1.5_GB"].map(|text| labelled(key, text)));
+        assert_eq!(spellings.spell(Topic::InstanceType, "24"), "24");
+        assert_eq!(spellings.spell(Topic::InstanceType, "15 GB"), "15_GB");
+        let labels = for_new(Topic::InstanceType, "2-4");
+        let corrected = to_correct(Topic::InstanceType, &labels, "24", "24");
+        assert_eq!(corrected, for_new(Topic::InstanceType, "24"));
     }
 
     #[test]
@@ -183,7 +194,7 @@ mod tests {
         assert_eq!(correct(&[(ga, "zone1"), (beta, "zone1")]), Labels::new());
         assert_eq!(correct(&[(beta, "zone1")]), set(&[(ga, "zone1")]));
         assert_eq!(correct(&[(ga, "zone1")]), set(&[(beta, "zone1")]));
-        assert_eq!(correct(&[(ga, "zone-1"), (beta, "zone1")]), set(&[(ga, "zone1")]));
+        assert_eq!(correct(&[(ga, "zone_1"), (beta, "zone1")]), set(&[(ga, "zone1")]));
         assert_eq!(correct(&[(ga, "zone1"), (beta, "other")]), set(&[(beta, "zone1")]));
         assert_eq!(correct(&[(ga, "x"), (beta, "y")]), set(&[(ga, "zone_1"), (beta, "zone_1")]));
     }

@@ -6,12 +6,13 @@
 //! not brand-new. To a user a machine of another account looks exactly like one that was expunged:
 //! so no more than a share of all Nodes goes in any ten minutes.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::ids::{NodeUid, VirtualMachineId};
 use crate::model::node::{Eligibility, Node, ProviderId};
+use crate::observe::machines::is_alive;
 
 /// When a Node may be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +60,7 @@ pub struct Round {
 
 /// What is to be done about a Node, or why nothing is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum NodeVerdict {
     /// Add the shutdown taint: its machine is stopped.
     ShutDown,
     /// Remove the shutdown taint: it is ready.
@@ -76,9 +77,9 @@ pub enum Verdict {
 
 /// Memory of what was absent, and of what was deleted.
 #[derive(Clone, Debug, Default)]
-pub struct Lifecycle {
+pub struct NodeWatch {
     absent_since: BTreeMap<NodeUid, Timestamp>,
-    deletions: VecDeque<Timestamp>,
+    deletions: BTreeMap<NodeUid, Timestamp>,
 }
 
 /// The machines to ask for: those of Nodes that are not ready.
@@ -93,7 +94,7 @@ fn own_machine(node: &Node) -> Option<&VirtualMachineId> {
     }
 }
 
-impl Lifecycle {
+impl NodeWatch {
     /// Judges all Nodes of the cluster. Nodes about which there is nothing to say are left out.
     pub fn judge(
         &mut self,
@@ -101,17 +102,17 @@ impl Lifecycle {
         round: &Round,
         policy: &LifecyclePolicy,
         now: Timestamp,
-    ) -> BTreeMap<String, Verdict> {
+    ) -> BTreeMap<String, NodeVerdict> {
         let uids: BTreeSet<&NodeUid> =
             nodes.values().filter_map(|node| node.uid.as_ref()).collect();
         self.absent_since.retain(|uid, _| uids.contains(uid));
-        self.deletions.retain(|at| now.duration_since(*at) < policy.window);
+        self.deletions.retain(|_, at| now.duration_since(*at) < policy.window);
         let limit = (nodes.len() * policy.percent / 100).max(1);
         let mut verdicts = BTreeMap::new();
         for (name, node) in nodes {
             let verdict = if node.ready {
                 self.forget(node);
-                node.taints.shutdown.then_some(Verdict::Return)
+                node.taints.shutdown.then_some(NodeVerdict::Return)
             } else {
                 self.judge_unready(node, round, policy, now, limit)
             };
@@ -127,7 +128,7 @@ impl Lifecycle {
         policy: &LifecyclePolicy,
         now: Timestamp,
         limit: usize,
-    ) -> Option<Verdict> {
+    ) -> Option<NodeVerdict> {
         let id = match &node.provider_id {
             ProviderId::CloudStack(id) => id,
             ProviderId::Foreign(_) => return None,
@@ -136,14 +137,14 @@ impl Lifecycle {
         match round.answers.get(id) {
             None => Some(unknown("CloudStack was not asked")),
             Some(Answer::Failed(why)) => Some(unknown(why)),
-            Some(Answer::Found(state)) => {
+            Some(Answer::Found(state)) if is_alive(state) => {
                 self.forget(node);
-                (state == "Stopped" && !node.taints.shutdown).then_some(Verdict::ShutDown)
+                (state == "Stopped" && !node.taints.shutdown).then_some(NodeVerdict::ShutDown)
             }
-            Some(Answer::Absent) if !round.scope_proven => {
+            Some(Answer::Absent | Answer::Found(_)) if !round.scope_proven => {
                 Some(unknown("CloudStack showed nothing at all that we know"))
             }
-            Some(Answer::Absent) => self.judge_absent(node, policy, now, limit),
+            Some(Answer::Absent | Answer::Found(_)) => self.judge_absent(node, policy, now, limit),
         }
     }
 
@@ -153,7 +154,7 @@ impl Lifecycle {
         policy: &LifecyclePolicy,
         now: Timestamp,
         limit: usize,
-    ) -> Option<Verdict> {
+    ) -> Option<NodeVerdict> {
         if node.eligibility == Eligibility::Deleting {
             return None;
         }
@@ -164,13 +165,16 @@ impl Lifecycle {
         let confirmed = now.duration_since(since) >= policy.confirmation;
         let old_enough = now.duration_since(created) >= policy.grace;
         if !(confirmed && old_enough) {
-            return Some(Verdict::Unconfirmed);
+            return Some(NodeVerdict::Unconfirmed);
         }
-        if self.deletions.len() >= limit {
-            return Some(Verdict::TooMany);
+        // One whose deletion failed, or is not seen yet, is counted once.
+        if !self.deletions.contains_key(uid) {
+            if self.deletions.len() >= limit {
+                return Some(NodeVerdict::TooMany);
+            }
+            self.deletions.insert(uid.clone(), now);
         }
-        self.deletions.push_back(now);
-        Some(Verdict::Delete(uid.clone()))
+        Some(NodeVerdict::Delete(uid.clone()))
     }
 
     fn forget(&mut self, node: &Node) {
@@ -180,8 +184,8 @@ impl Lifecycle {
     }
 }
 
-fn unknown(why: &str) -> Verdict {
-    Verdict::Unknown(why.to_owned())
+fn unknown(why: &str) -> NodeVerdict {
+    NodeVerdict::Unknown(why.to_owned())
 }
 
 #[cfg(test)]
@@ -232,9 +236,9 @@ mod tests {
     }
 
     /// The verdicts on the one Node of a cluster, round after round, 10 seconds apart.
-    fn judge(raw: RawNode, answers: &[Answer]) -> Vec<Option<Verdict>> {
+    fn judge(raw: RawNode, answers: &[Answer]) -> Vec<Option<NodeVerdict>> {
         let nodes = cluster([raw]);
-        let mut lifecycle = Lifecycle::default();
+        let mut lifecycle = NodeWatch::default();
         let mut verdicts = Vec::new();
         for (at, answer) in (0_i64..).step_by(10).zip(answers) {
             let round = round(&nodes, answer);
@@ -244,16 +248,16 @@ mod tests {
         verdicts
     }
 
-    fn deletes(verdicts: &[Option<Verdict>]) -> bool {
-        verdicts.iter().any(|verdict| matches!(verdict, Some(Verdict::Delete(_))))
+    fn deletes(verdicts: &[Option<NodeVerdict>]) -> bool {
+        verdicts.iter().any(|verdict| matches!(verdict, Some(NodeVerdict::Delete(_))))
     }
 
     #[test]
     fn c074_a_machine_that_is_gone_takes_its_node_along_once_confirmed() {
         let verdicts = judge(down("node-3"), &vec![Answer::Absent; 4]);
         let uid = NodeUid::parse("uid-of-node-3").unwrap();
-        let wait = Some(Verdict::Unconfirmed);
-        assert_eq!(verdicts, [wait.clone(), wait.clone(), wait, Some(Verdict::Delete(uid))]);
+        let wait = Some(NodeVerdict::Unconfirmed);
+        assert_eq!(verdicts, [wait.clone(), wait.clone(), wait, Some(NodeVerdict::Delete(uid))]);
     }
 
     #[test]
@@ -261,7 +265,9 @@ mod tests {
         let forever = |answer: Answer| vec![answer; 360];
         for answer in ["429", "timeout", "401", "432", "count 10 with 4 entries"].map(failed) {
             let verdicts = judge(down("node-1"), &forever(answer));
-            assert!(verdicts.iter().all(|verdict| matches!(verdict, Some(Verdict::Unknown(_)))));
+            assert!(
+                verdicts.iter().all(|verdict| matches!(verdict, Some(NodeVerdict::Unknown(_))))
+            );
         }
         // Absent now and then, and there in between.
         let blinking = [Answer::Absent, Answer::Absent, found("Running"), Answer::Absent];
@@ -277,17 +283,17 @@ mod tests {
     #[test]
     fn c073_nothing_is_gone_where_nothing_is_seen() {
         let nodes = cluster([down("node-1")]);
-        let mut lifecycle = Lifecycle::default();
+        let mut lifecycle = NodeWatch::default();
         let blind = Round { scope_proven: false, ..round(&nodes, &Answer::Absent) };
         let policy = LifecyclePolicy::default();
         for at in (0..3600).step_by(5) {
             let verdicts = lifecycle.judge(&nodes, &blind, &policy, after(at));
-            assert!(matches!(verdicts["node-1"], Verdict::Unknown(_)));
+            assert!(matches!(verdicts["node-1"], NodeVerdict::Unknown(_)));
         }
         // The blind time does not count.
         let seen = round(&nodes, &Answer::Absent);
         let verdicts = lifecycle.judge(&nodes, &seen, &policy, after(3600));
-        assert_eq!(verdicts["node-1"], Verdict::Unconfirmed);
+        assert_eq!(verdicts["node-1"], NodeVerdict::Unconfirmed);
     }
 
     #[test]
@@ -299,16 +305,17 @@ mod tests {
             RawNode { ready: Some(ready.into()), ..down(name) }
         });
         let mut nodes = cluster(raws);
-        let mut lifecycle = Lifecycle::default();
+        let mut lifecycle = NodeWatch::default();
         let policy = LifecyclePolicy::default();
         let mut deleted = Vec::new();
         for at in (0..=700).step_by(5) {
             let round = round(&nodes, &Answer::Absent);
             let verdicts = lifecycle.judge(&nodes, &round, &policy, after(at));
-            let held = verdicts.values().filter(|verdict| **verdict == Verdict::TooMany).count();
+            let held =
+                verdicts.values().filter(|verdict| **verdict == NodeVerdict::TooMany).count();
             let gone: Vec<String> = verdicts
                 .iter()
-                .filter(|(_, verdict)| matches!(verdict, Verdict::Delete(_)))
+                .filter(|(_, verdict)| matches!(verdict, NodeVerdict::Delete(_)))
                 .map(|(name, _)| name.clone())
                 .collect();
             assert!(at < 30 || held + gone.len() + deleted.len() == 40, "at {at}");
@@ -326,26 +333,36 @@ mod tests {
     }
 
     #[test]
+    fn a_deletion_that_is_not_seen_yet_is_said_again_and_counted_once() {
+        let verdicts = judge(down("node-3"), &vec![Answer::Absent; 6]);
+        let deletes = verdicts.iter().filter(|found| matches!(found, Some(NodeVerdict::Delete(_))));
+        assert_eq!(deletes.count(), 3);
+        let destroyed = judge(down("node-3"), &vec![found("Expunging"); 6]);
+        assert_eq!(destroyed, verdicts, "as an administrator sees it");
+    }
+
+    #[test]
     fn a_young_node_is_left_alone() {
         let raw = RawNode { creation_timestamp: Some(start() - 1.minute()), ..down("node-1") };
         let verdicts = judge(raw, &vec![Answer::Absent; 40]);
-        let first = verdicts.iter().position(|verdict| matches!(verdict, Some(Verdict::Delete(_))));
+        let first =
+            verdicts.iter().position(|verdict| matches!(verdict, Some(NodeVerdict::Delete(_))));
         assert_eq!(first, Some(24), "five minutes after its creation");
     }
 
     #[test]
     fn c074_a_node_that_came_back_under_the_same_name_starts_anew() {
         let policy = LifecyclePolicy::default();
-        let mut lifecycle = Lifecycle::default();
+        let mut lifecycle = NodeWatch::default();
         let old = cluster([down("node-1")]);
         let absent = round(&old, &Answer::Absent);
         assert_eq!(
             lifecycle.judge(&old, &absent, &policy, after(0))["node-1"],
-            Verdict::Unconfirmed
+            NodeVerdict::Unconfirmed
         );
         let new = cluster([RawNode { uid: Some("another".into()), ..down("node-1") }]);
         let verdict = lifecycle.judge(&new, &absent, &policy, after(60));
-        assert_eq!(verdict["node-1"], Verdict::Unconfirmed);
+        assert_eq!(verdict["node-1"], NodeVerdict::Unconfirmed);
     }
 
     #[test]
@@ -354,7 +371,7 @@ mod tests {
         for (state, tainted, expected) in [
             ("Running", false, None),
             ("Stopping", false, None),
-            ("Stopped", false, Some(Verdict::ShutDown)),
+            ("Stopped", false, Some(NodeVerdict::ShutDown)),
             ("Stopped", true, None),
             ("Starting", true, None),
         ] {
@@ -363,7 +380,7 @@ mod tests {
             assert_eq!(judge(raw, &[found(state)]), [expected], "{state}, tainted: {tainted}");
         }
         let ready = RawNode { ready: Some("True".into()), taints: taint, ..down("node-2") };
-        assert_eq!(judge(ready, &[found("Running")]), [Some(Verdict::Return)]);
+        assert_eq!(judge(ready, &[found("Running")]), [Some(NodeVerdict::Return)]);
     }
 
     #[test]

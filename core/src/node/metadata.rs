@@ -2,16 +2,13 @@
 //! and the end of its taint, so that nothing is scheduled on a Node without addresses. Afterwards:
 //! addresses and the labels that are there are kept right.
 
-use crate::ids::VirtualMachineId;
 use crate::model::node::{AddressType, Node, NodeAddress};
 use crate::node::address::{self, ProvidedIpError};
 use crate::node::label::{self, Labels, Spellings, Topic};
 use crate::node::note::NodeNote;
 use crate::observe::VirtualMachine;
 use crate::observe::machines::Match;
-
-/// Scheme of the provider ids that we write.
-const SCHEME: &str = "external-cloudstack";
+use crate::parse::provider_id_of;
 
 /// What is to be written on a Node, in this order, and what is to be told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,7 +78,7 @@ pub fn plan(
     };
     metadata.addresses = (node.addresses != addresses).then_some(addresses);
     metadata.patch = NodePatch {
-        provider_id: (!node.has_provider_id).then(|| provider_id(&machine.id)),
+        provider_id: (!node.has_provider_id).then(|| provider_id_of(&machine.id)),
         labels: labels(node, machine, surroundings, &mut metadata.notes),
         initialise: node.taints.uninitialized,
     };
@@ -100,10 +97,6 @@ fn wanted_addresses(
         Some(text) => address::honour_provided(&addresses, text),
         None => Ok(addresses),
     }
-}
-
-fn provider_id(machine: &VirtualMachineId) -> String {
-    format!("{SCHEME}://{machine}")
 }
 
 fn labels(
@@ -131,7 +124,7 @@ fn labels(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::NetworkId;
+    use crate::ids::{NetworkId, VirtualMachineId};
     use crate::observe::Nic;
     use crate::parse::node;
     use crate::parse::raw::RawNode;

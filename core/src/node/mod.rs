@@ -7,6 +7,8 @@
 //! | `metadata.rs` | what is written on a Node: at its initialisation and afterwards |
 //! | `lifecycle.rs` | whether a Node that is not ready is shut down, or gone and to be deleted |
 //! | `note.rs` | what is told about a Node |
+//!
+//! The controller that carries these decisions out is yet to come.
 
 pub mod address;
 pub mod label;

@@ -161,7 +161,8 @@ struct Finder<'a> {
 impl<'a> Finder<'a> {
     fn new(observed: &'a Observed) -> Self {
         let mut by_name: BTreeMap<String, Vec<&VirtualMachine>> = BTreeMap::new();
-        for machine in observed.virtual_machines.values().filter(|machine| is_alive(machine)) {
+        for machine in observed.virtual_machines.values().filter(|machine| is_alive(&machine.state))
+        {
             by_name.entry(machine.name.to_lowercase()).or_default().push(machine);
         }
         Self { observed, by_name }
@@ -176,7 +177,7 @@ impl<'a> Finder<'a> {
     }
 
     fn find_by_id(&self, node: &Node, id: &VirtualMachineId) -> Match {
-        if self.observed.virtual_machines.get(id).is_some_and(is_alive) {
+        if self.observed.virtual_machines.get(id).is_some_and(|found| is_alive(&found.state)) {
             return Match::Machine(id.clone());
         }
         let named = self.named(&node.name);
@@ -232,7 +233,8 @@ fn holds_address(machine: &VirtualMachine, node: &Node) -> bool {
     node.internal_ips().any(|address| machine.has_address(&address))
 }
 
-/// Administrators see destroyed machines; assigning one fails the whole call.
-fn is_alive(machine: &VirtualMachine) -> bool {
-    !matches!(machine.state.as_str(), "Destroyed" | "Expunging" | "Error")
+/// Whether a `state` is one of a machine that there is. Administrators see destroyed ones too;
+/// assigning one fails the whole call.
+pub fn is_alive(state: &str) -> bool {
+    !matches!(state, "Destroyed" | "Expunging" | "Error")
 }

@@ -34,7 +34,7 @@ impl Scope {
     }
 
     fn add(&mut self, service: &Service) {
-        self.addresses.extend(service.spec.as_ref().ok().and_then(|spec| spec.requested_address));
+        self.addresses.extend(service.requested_address);
         let recorded = &service.recorded;
         let published = recorded.ingress.iter().filter_map(|entry| entry.ip.as_deref());
         self.addresses.extend(published.filter_map(|ip| ip.parse::<Ipv4Addr>().ok()));

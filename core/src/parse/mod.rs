@@ -24,7 +24,7 @@ mod service;
 
 pub use error::{ParseError, ParseErrors, Place, SpecWarning};
 pub use node::node;
-pub use provider_id::provider_id;
+pub use provider_id::{provider_id, provider_id_of};
 pub use service::{ParseContext, SOURCE_LIST_LIMIT, derived_uid, service};
 
 use crate::model::{Desired, Learned};

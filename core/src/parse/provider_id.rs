@@ -27,6 +27,12 @@ pub fn provider_id(text: &str) -> ProviderId {
     }
 }
 
+/// The provider id that we write for a machine.
+pub fn provider_id_of(machine: &VirtualMachineId) -> String {
+    let [ours, _] = SCHEMES;
+    format!("{ours}://{machine}")
+}
+
 fn is_ours(scheme: &str) -> bool {
     SCHEMES.iter().any(|ours| ours.eq_ignore_ascii_case(scheme))
 }

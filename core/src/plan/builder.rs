@@ -14,6 +14,7 @@ use crate::plan::{Plan, Step, StepId};
 #[derive(Debug)]
 pub struct Builder {
     plan: Plan,
+    asides: BTreeSet<StepId>,
 }
 
 /// Steps to wait for.
@@ -22,7 +23,7 @@ pub type After = BTreeSet<StepId>;
 impl Builder {
     /// An empty plan for a Service.
     pub fn new(service: ServiceKey) -> Self {
-        Self { plan: Plan::new(service) }
+        Self { plan: Plan::new(service), asides: BTreeSet::new() }
     }
 
     /// Adds a step. It waits for `after` and for every step that it takes an id from.
@@ -91,11 +92,24 @@ impl Builder {
         self.add(name, action, after, reason, Disruption::Reload)
     }
 
-    /// The ids of all steps so far that others may have to wait for: nothing waits for a tag.
+    /// Adds a step that has nothing to do with how the Service is served: no other waits for it
+    /// unless it names it.
+    pub fn add_aside(
+        &mut self,
+        name: &str,
+        action: Action,
+        after: &After,
+        reason: Reason,
+    ) -> StepId {
+        let id = self.add(name, action, after, reason, Disruption::None);
+        self.asides.insert(id.clone());
+        id
+    }
+
+    /// The ids of all steps so far, without those aside.
     pub fn all(&self) -> After {
-        let steps = self.plan.steps.iter();
-        let steps = steps.filter(|step| !matches!(step.action, Action::CreateTags(_)));
-        steps.map(|step| step.id.clone()).collect()
+        let ids = self.plan.steps.iter().map(|step| &step.id);
+        ids.filter(|id| !self.asides.contains(*id)).cloned().collect()
     }
 
     /// What the steps so far do.

@@ -80,7 +80,7 @@ fn decide<'a>(draft: &Draft<'a, '_>, spec: &LoadBalancerSpec) -> Result<Decision
     let (planner, service, standing) = (draft.planner, draft.service, draft.standing);
     check_manifest_uid(planner, service, spec)?;
     let sources = rule_sources(planner, spec)?;
-    let target = public_ip::choose(planner, service, spec, standing)?;
+    let target = public_ip::choose(planner, service, standing)?;
     let network = network::decide(planner, standing, &target)?;
     let (filter, filter_note) = network::filter(planner, service, standing, network);
     let backends = planner.machines.backends(&network.id);
@@ -507,7 +507,7 @@ fn check_manifest_uid(
     }
     let published = service.recorded.ingress.iter().filter_map(|entry| entry.ip.as_deref());
     let published = published.filter_map(|ip| ip.parse().ok());
-    for ip in spec.requested_address.into_iter().chain(published) {
+    for ip in service.requested_address.into_iter().chain(published) {
         let Some(address) = planner.observed.address_by_ip(ip) else {
             continue;
         };

@@ -9,7 +9,7 @@ use crate::model::service::Service;
 use crate::plan::action::{Action, DisassociateIpAddress, Edit};
 use crate::plan::builder::After;
 use crate::plan::draft::Draft;
-use crate::plan::reason::{Disruption, Reason};
+use crate::plan::reason::Reason;
 use crate::plan::report::Note;
 use crate::plan::service_patch;
 use crate::plan::standing::{IntentState, Standing};
@@ -32,8 +32,9 @@ pub(super) fn expiry(intent: &Intent) -> Timestamp {
     intent.at.checked_add(10.minutes()).unwrap_or(Timestamp::MAX)
 }
 
-/// Releases what calls left half-made, and tells of those that nobody can answer any more.
-pub(super) fn settle(draft: &mut Draft<'_, '_>) -> After {
+/// Releases what calls left half-made, once `after` is done, and tells of those that nobody can
+/// answer any more.
+pub(super) fn settle(draft: &mut Draft<'_, '_>, after: &After) -> After {
     let mut steps = After::new();
     for (intent, state) in &draft.standing.intents {
         match state {
@@ -41,9 +42,8 @@ pub(super) fn settle(draft: &mut Draft<'_, '_>) -> After {
                 let address = id.clone();
                 draft.builder.work_on([address.clone()]);
                 let action = Action::DisassociateIpAddress(DisassociateIpAddress { address });
-                let (after, reason) = (After::new(), Reason::AssociateUnfinished);
-                let none = Disruption::None;
-                steps.insert(draft.builder.add("address/leftover", action, &after, reason, none));
+                let reason = Reason::AssociateUnfinished;
+                steps.insert(draft.builder.add_aside("address/leftover", action, after, reason));
             }
             IntentState::Lost => draft.note(Note::AssociateLost { job: intent.job.clone() }),
             IntentState::Over { leftover: None }

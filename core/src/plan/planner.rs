@@ -67,13 +67,15 @@ impl<'a> Planner<'a> {
         now: Timestamp,
     ) -> Self {
         let owners = Owners::new(desired, observed, policy);
+        let machines = Machines::new(&desired.nodes, observed);
+        let inputs = standing::Inputs { desired, observed, policy, machines: &machines };
         let mut rules = standing::rules_by_owner(observed, &owners);
         let mut standings = BTreeMap::new();
         let mut holders: BTreeMap<PublicIpId, BTreeSet<&ServiceKey>> = BTreeMap::new();
         let mut requesters: BTreeMap<Ipv4Addr, BTreeSet<&ServiceKey>> = BTreeMap::new();
         for (key, service) in &desired.services {
             let rules = rules.remove(key).unwrap_or_default();
-            let standing = standing::take(service, rules, desired, observed, policy, now);
+            let standing = standing::take(service, rules, &inputs, now);
             for holding in &standing.addresses {
                 holders.entry(holding.id.clone()).or_default().insert(key);
             }
@@ -82,7 +84,6 @@ impl<'a> Planner<'a> {
             }
             standings.insert(key, standing);
         }
-        let machines = Machines::new(&desired.nodes, observed);
         Self { desired, observed, policy, now, machines, owners, standings, holders, requesters }
     }
 

@@ -3,7 +3,7 @@
 
 use std::net::Ipv4Addr;
 
-use crate::model::service::{LoadBalancerSpec, Service};
+use crate::model::service::Service;
 use crate::observe::{AddressState, PublicIpAddress};
 use crate::plan::action::ResolvedAddress;
 use crate::plan::planner::Planner;
@@ -49,10 +49,9 @@ impl Target {
 pub(super) fn choose(
     planner: &Planner<'_>,
     service: &Service,
-    spec: &LoadBalancerSpec,
     standing: &Standing<'_>,
 ) -> Result<Target, Note> {
-    let target = match spec.requested_address {
+    let target = match service.requested_address {
         Some(ip) => choose_requested(planner, service, standing, ip)?,
         None => choose_own(planner, standing),
     };

@@ -10,12 +10,12 @@ use jiff::{SignedDuration, Span, Timestamp, ToSpan as _};
 
 use crate::ids::{PublicIpId, ServiceKey};
 use crate::model::mark::Mark;
-use crate::model::node::ProviderId;
 use crate::model::policy::{AdoptUnrecorded, Policy};
 use crate::model::record::{Intent, Verdict};
 use crate::model::service::{Lifecycle, Service};
 use crate::model::{Desired, record};
 use crate::observe::index::Observed;
+use crate::observe::machines::{Machines, Match};
 use crate::observe::ownership::{Owner, Owners, Proof, TAG_CLUSTER, TAG_SERVICE};
 use crate::observe::{AddressState, AssociateJob, LoadBalancerRule, PublicIpAddress};
 
@@ -119,9 +119,7 @@ pub fn rules_by_owner<'a>(
 pub fn take<'a>(
     service: &Service,
     rules: Vec<(&'a LoadBalancerRule, Proof)>,
-    desired: &Desired,
-    observed: &Observed,
-    policy: &Policy,
+    inputs: &Inputs<'_>,
     now: Timestamp,
 ) -> Standing<'a> {
     let mut standing = Standing {
@@ -132,7 +130,7 @@ pub fn take<'a>(
         unproven: BTreeSet::new(),
         intents: Vec::new(),
     };
-    let stock = Stock { service, desired, observed, policy };
+    let stock = Stock { service, inputs };
     stock.fill(&mut standing);
     for intent in service.recorded.intents.as_slice() {
         let state = stock.intent_state(intent, &standing, now);
@@ -144,11 +142,22 @@ pub fn take<'a>(
     standing
 }
 
+/// What taking stock looks at, for all Services alike.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs<'b> {
+    /// What is wanted.
+    pub desired: &'b Desired,
+    /// What is there.
+    pub observed: &'b Observed,
+    /// How it is done here.
+    pub policy: &'b Policy,
+    /// Nodes matched to virtual machines.
+    pub machines: &'b Machines,
+}
+
 struct Stock<'b> {
     service: &'b Service,
-    desired: &'b Desired,
-    observed: &'b Observed,
-    policy: &'b Policy,
+    inputs: &'b Inputs<'b>,
 }
 
 impl Stock<'_> {
@@ -171,7 +180,7 @@ impl Stock<'_> {
 
     fn add_recorded(&self, record: &record::Record, standing: &mut Standing<'_>) {
         for recorded in &record.addresses {
-            let there = self.observed.addresses.get(&recorded.id).filter(|address| {
+            let there = self.inputs.observed.addresses.get(&recorded.id).filter(|address| {
                 is_held(address) && address.allocated.as_ref() == Some(&recorded.allocated)
             });
             match there {
@@ -204,7 +213,7 @@ impl Stock<'_> {
         ids.extend(self.service.recorded.fork.iter().map(|fork| &fork.address));
         let mut held: Vec<&PublicIpAddress> = ids
             .into_iter()
-            .filter_map(|id| self.observed.addresses.get(id))
+            .filter_map(|id| self.inputs.observed.addresses.get(id))
             .filter(|address| is_held(address))
             .collect();
         held.sort_by_key(|address| (!self.is_published(address), address.id.clone()));
@@ -226,7 +235,7 @@ impl Stock<'_> {
     fn add_published(&self, standing: &mut Standing<'_>) {
         let published = self.service.recorded.ingress.iter().filter_map(|entry| {
             let ip = entry.ip.as_deref()?.parse().ok()?;
-            self.observed.address_by_ip(ip)
+            self.inputs.observed.address_by_ip(ip)
         });
         for address in published.filter(|address| is_held(address) && !address.source_nat) {
             standing.basis = Basis::Adoption;
@@ -244,7 +253,7 @@ impl Stock<'_> {
 
     /// Where the record already speaks of this allocation, the record decides.
     fn add_associated(&self, standing: &mut Standing<'_>, id: &PublicIpId) {
-        let found = self.observed.addresses.get(id);
+        let found = self.inputs.observed.addresses.get(id);
         let Some(address) = found.filter(|address| !records(self.service, address)) else {
             return;
         };
@@ -288,11 +297,11 @@ impl Stock<'_> {
             (TagProof::None, Some(verdict)) => return Some(verdict),
             (TagProof::None, None) => {}
         }
-        let asked = self.service.spec.as_ref().is_ok_and(|spec| spec.requested_address.is_some());
+        let asked = self.service.requested_address.is_some();
         if asked || address.source_nat || address.static_nat.is_some() {
             return Some(Verdict::User);
         }
-        match self.policy.adopt_unrecorded_addresses {
+        match self.inputs.policy.adopt_unrecorded_addresses {
             AdoptUnrecorded::Release => Some(Verdict::Ours),
             AdoptUnrecorded::Keep => None,
             AdoptUnrecorded::Evidence => {
@@ -307,16 +316,16 @@ impl Stock<'_> {
         standing: &Standing<'_>,
         now: Timestamp,
     ) -> IntentState {
-        if self.desired.learned.refused_jobs.contains(&intent.job) {
+        if self.inputs.desired.learned.refused_jobs.contains(&intent.job) {
             return IntentState::Over { leftover: None };
         }
         let age = now.duration_since(intent.at);
-        match self.observed.job(&intent.job) {
+        match self.inputs.observed.job(&intent.job) {
             AssociateJob::Pending => IntentState::Open,
             AssociateJob::Succeeded(id) => self.associated(id, intent, age),
             AssociateJob::Failed(address) => IntentState::Over {
                 leftover: address.filter(|id| {
-                    let found = self.observed.addresses.get(id);
+                    let found = self.inputs.observed.addresses.get(id);
                     found.is_some_and(|found| found.state == AddressState::Allocating)
                 }),
             },
@@ -336,8 +345,8 @@ impl Stock<'_> {
     /// What a job that succeeded gave. An address that is not listed yet will be; one that was
     /// allocated at another time is another allocation of the same id.
     fn associated(&self, id: PublicIpId, intent: &Intent, age: SignedDuration) -> IntentState {
-        match self.observed.addresses.get(&id) {
-            Some(found) if is_held(found) && was_out(found, intent) => IntentState::Done(id),
+        match self.inputs.observed.addresses.get(&id) {
+            Some(found) if is_held(found) && !came_later(found, intent) => IntentState::Done(id),
             None if age.as_mins() < REQUEST_MAY_RUN_MINUTES => IntentState::Open,
             Some(_) | None => IntentState::Over { leftover: None },
         }
@@ -347,11 +356,11 @@ impl Stock<'_> {
     /// made: where the nodes are, unused, unrecorded, allocated when it was out. A Service that goes
     /// takes no chances, nor does one that has an address.
     fn only_candidate(&self, intent: &Intent) -> Option<&PublicIpId> {
-        let evidence = self.policy.adopt_unrecorded_addresses == AdoptUnrecorded::Evidence;
+        let evidence = self.inputs.policy.adopt_unrecorded_addresses == AdoptUnrecorded::Evidence;
         if !evidence || self.service.lifecycle != Lifecycle::Wanted {
             return None;
         }
-        let addresses = self.observed.addresses.values();
+        let addresses = self.inputs.observed.addresses.values();
         let mut candidates = addresses.filter(|address| {
             let out = was_out(address, intent);
             let free = self.is_unused(address) && !self.is_anybodys(address);
@@ -364,17 +373,16 @@ impl Stock<'_> {
     /// Whether an address belongs to a network in which a Node has a NIC, or to the VPC of one: no
     /// associate call of this cluster asks for another.
     fn is_where_nodes_are(&self, address: &PublicIpAddress) -> bool {
-        let machines = self.observed.virtual_machines.values().filter(|machine| {
-            self.desired.nodes.values().any(|node| match &node.provider_id {
-                ProviderId::CloudStack(id) => *id == machine.id,
-                ProviderId::None => node.name.eq_ignore_ascii_case(&machine.name),
-                ProviderId::Foreign(_) => false,
-            })
+        let machines = self.inputs.machines.matches.values().filter_map(|found| match found {
+            Match::Machine(id) | Match::Replaced { machine: id, stale: _ } => {
+                self.inputs.observed.virtual_machines.get(id)
+            }
+            Match::Ambiguous(_) | Match::Missing | Match::Foreign => None,
         });
         let mut networks = machines.flat_map(|machine| &machine.nics).map(|nic| &nic.network);
         networks.any(|id| match &address.vpc {
             Some(vpc) => {
-                let network = self.observed.networks.get(id);
+                let network = self.inputs.observed.networks.get(id);
                 network.is_some_and(|network| network.vpc.as_ref() == Some(vpc))
             }
             None => address.network.as_ref() == Some(id),
@@ -382,15 +390,15 @@ impl Stock<'_> {
     }
 
     fn is_unused(&self, address: &PublicIpAddress) -> bool {
-        let rules = self.observed.rules_on(&address.id).count();
-        let openings = self.observed.firewall_rules_on(&address.id).count();
+        let rules = self.inputs.observed.rules_on(&address.id).count();
+        let openings = self.inputs.observed.firewall_rules_on(&address.id).count();
         let nat = address.source_nat || address.static_nat.is_some();
         address.state == AddressState::Allocated && !nat && rules + openings == 0
     }
 
     /// Whether a Service records the address, or another one asks for it.
     fn is_anybodys(&self, address: &PublicIpAddress) -> bool {
-        self.desired.services.values().any(|service| {
+        self.inputs.desired.services.values().any(|service| {
             let asked = service.requested_address == Some(address.address);
             records(service, address) || service.key != self.service.key && asked
         })
@@ -401,7 +409,7 @@ impl Stock<'_> {
         let service = address.tags.get(TAG_SERVICE);
         let cluster = address.tags.get(TAG_CLUSTER);
         let of_service = service.map(|uid| uid == self.service.uid.as_str());
-        let of_cluster = cluster.map(|id| id == self.policy.cluster_id.as_str());
+        let of_cluster = cluster.map(|id| id == self.inputs.policy.cluster_id.as_str());
         match (of_service, of_cluster) {
             (_, Some(false)) | (Some(false), None) => TagProof::OfOthers,
             (Some(true), _) => TagProof::Ours,
@@ -441,6 +449,14 @@ pub(super) fn has_unrecorded_address(
         let IntentState::Done(id) = state else { return false };
         observed.addresses.get(id).is_some_and(|address| !records(service, address))
     })
+}
+
+/// Whether an address that the job of an intent gave was released and allocated again since. Only
+/// the end of the time is looked at: CloudStack's clock and ours may differ.
+fn came_later(address: &PublicIpAddress, intent: &Intent) -> bool {
+    let allocated = address.allocated.as_deref().and_then(parse_allocated);
+    let end = intent.at.checked_add(15.minutes()).unwrap_or(Timestamp::MAX);
+    allocated.is_some_and(|allocated| allocated > end)
 }
 
 /// Whether an address was allocated while the call of an intent was out.

@@ -12,7 +12,7 @@ use crate::observe::{PublicIpAddress, RuleState};
 use crate::plan::action::{Action, CreateTags, Ref, ResourceType};
 use crate::plan::builder::After;
 use crate::plan::draft::Draft;
-use crate::plan::reason::{Disruption, Reason};
+use crate::plan::reason::Reason;
 use crate::plan::report::Note;
 use crate::plan::standing::Holding;
 use crate::plan::{firewall_rule, network_acl};
@@ -35,7 +35,7 @@ pub(super) fn add_steps(draft: &mut Draft<'_, '_>, held: Option<&Holding>) {
         let tags = tags(draft);
         let action = Action::CreateTags(CreateTags { resource, objects, tags });
         let name = format!("tags/{}", resource.as_str());
-        draft.builder.add(&name, action, &After::new(), Reason::TagsMissing, Disruption::None);
+        draft.builder.add_aside(&name, action, &After::new(), Reason::TagsMissing);
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) fn plan<'a>(
     for holding in &standing.addresses {
         through.extend(release::leave_address(&mut draft, holding, &After::new(), &reason));
     }
-    through.extend(intent::settle(&mut draft));
+    through.extend(intent::settle(&mut draft, &After::new()));
     if may_finish(&mut draft) {
         let mut patch = service_patch::farewell(service);
         if writes_proof(&draft) {

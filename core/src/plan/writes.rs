@@ -57,7 +57,7 @@ impl Writes<'_> {
     pub(super) fn obtain_address(&self, draft: &mut Draft<'_, '_>) -> Address {
         match self.target {
             Target::Held { address, ours: _ } => {
-                intent::settle(draft);
+                intent::settle(draft, &After::new());
                 Address {
                     id: Ref::Existing(address.id.clone()),
                     resolved: Ref::Existing(address.clone()),
@@ -152,7 +152,7 @@ impl Writes<'_> {
     }
 
     fn associate(&self, draft: &mut Draft<'_, '_>, request: Option<std::net::Ipv4Addr>) -> Address {
-        let mut after = intent::settle(draft);
+        let mut after = After::new();
         let intent = intent::fresh(draft.service, draft.planner.now);
         let intents = std::iter::once(&intent).chain(intent::unsettled(draft.standing));
         let patch = PlannedPatch {
@@ -162,6 +162,7 @@ impl Writes<'_> {
             ..service_patch::empty(draft.service)
         };
         after.extend(add(draft, "service/intent", patch, &after, Reason::IntentBeforeAddress));
+        intent::settle(draft, &after);
         let placement = match &self.network.vpc {
             Some(vpc) => Placement::Vpc(vpc.clone()),
             None => Placement::Network(self.network.id.clone()),

@@ -2,6 +2,7 @@
 
 use ccm_core::ids::ServiceKey;
 use ccm_tests::lab::{Lab, Setup, port};
+use cloudstack_ccm::driver::Displaced;
 
 use crate::support::{
     A, CLIENT, USERS, accepted, all_nodes, allocated, annotate, assert_nothing_planned, codes,
@@ -227,6 +228,27 @@ fn what_the_fork_left_is_adopted() {
     let before = Setup::standard().start().objects().addresses();
     assert_eq!(lab.objects().addresses(), before);
     assert!(lab.objects().rules().is_empty());
+}
+
+#[test]
+fn a_plan_that_releases_an_address_has_it_to_itself() {
+    let mut lab = Setup::standard().start();
+    let web = lab.create("web", |_| ());
+    lab.settle(&web);
+    lab.delete(&web);
+    let (releasing, _) = lab.plan(&web);
+    let api = asks_for(&lab, "api", A, 8080);
+    let (joining, _) = lab.plan(&api);
+    for (first, second) in [(&releasing, &joining), (&joining, &releasing)] {
+        assert!(lab.lanes.get_mut().expect("a lock").admit(&first.plan));
+        assert_eq!(lab.try_execute(second), Err(Displaced), "while the other one is executed");
+        lab.lanes.get_mut().expect("a lock").dismiss(&first.plan);
+    }
+    assert_eq!(accepted(&lab, "disassociateIpAddress"), 0);
+    assert!(lab.execute(&joining).is_success());
+    let (leaving, _) = lab.plan(&web);
+    assert!(lab.execute(&leaving).is_success(), "an execution gives back what it took");
+    assert_eq!(lab.reach(CLIENT, A, 8080), all_nodes());
 }
 
 #[test]

@@ -97,7 +97,7 @@ fn c021_a_failed_tag_never_costs_an_address() {
         assert_eq!(lab.objects().addresses().len(), before.len() + 1);
         if trouble == Trouble::Fails(530) {
             assert_nothing_planned(&lab, &web);
-            lab.runtime.pass(6 * 60);
+            lab.runtime.pass(16 * 60);
             let (planned, _) = lab.plan(&web);
             assert!(commands(&planned).contains(&"createTags"), "tried again after a while");
         }

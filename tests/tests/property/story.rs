@@ -1,6 +1,7 @@
 //! Tells a history to the laboratory and watches.
 
 use std::cell::RefCell;
+use std::sync::Mutex;
 
 use ccm_core::exec::execution::StepError;
 use ccm_core::exec::lanes::Lanes;
@@ -278,8 +279,9 @@ impl Story {
             failures.borrow_mut().extend(found);
         };
         let wire = Interrupted::new(&self.lab.client, &self.lab.cluster, interruption, &watch);
-        let mut lanes = Lanes::default();
-        let outcome = block_on(driver::execute(&wire, &wire, &planned.plan, &mut lanes, &Silent));
+        let lanes = Mutex::new(Lanes::default());
+        let outcome = block_on(driver::execute(&wire, &wire, &planned.plan, &lanes, &Silent))
+            .expect("nothing else runs");
         let failures = failures.into_inner();
         assert!(failures.is_empty(), "{}\n{:#?}", failures.join("\n"), planned.plan);
         // Another Service that leaves the address too may not be through yet.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -112,10 +113,10 @@ impl<'a> Cluster<'a> {
             self.stage.say(&format!("\n{}", human::print(&document, console.colour).trim_end()))?;
             let never = AtomicBool::new(false);
             let steps = Steps::new(console, Writes::Shown, &never);
-            let mut lanes = Lanes::default();
+            let lanes = Mutex::new(Lanes::default());
             self.stage.say("")?;
             let outcome =
-                driver::execute(&self.client, &self.kubernetes, plan, &mut lanes, &steps).await;
+                driver::execute(&self.client, &self.kubernetes, plan, &lanes, &steps).await?;
             ensure!(outcome.is_success(), "{}", shortfall(plan, &outcome).join("\n"));
             self.learned.absorb(outcome.lessons, self.stage.clock().now());
         }

@@ -9,6 +9,8 @@
 
 mod fields;
 
+use std::net::Ipv4Addr;
+
 use uuid::Uuid;
 
 use crate::cidr::{CidrSet, Sources};
@@ -39,14 +41,14 @@ pub fn service(raw: &RawService, context: &ParseContext) -> Service {
         .unwrap_or_else(|| derived_uid(&context.cluster_id, &key));
     let mut warnings = unknown_annotations(raw);
     let recorded = recorded(raw, &uid, &mut warnings);
-    let spec = spec(raw, &mut warnings);
+    let (requested_address, spec) = spec(raw, &mut warnings);
     Service {
         key,
         uid,
         created: raw.creation_timestamp,
         lifecycle: lifecycle(raw),
         spec,
-        requested_address: fields::requested_address(raw, &mut Vec::new(), &mut Vec::new()),
+        requested_address,
         recorded,
         warnings,
     }
@@ -99,10 +101,11 @@ fn unknown_annotations(raw: &RawService) -> Vec<SpecWarning> {
         .collect()
 }
 
+/// The address that a Service asks for counts even where the rest can't be read.
 fn spec(
     raw: &RawService,
     warnings: &mut Vec<SpecWarning>,
-) -> Result<LoadBalancerSpec, ParseErrors> {
+) -> (Option<Ipv4Addr>, Result<LoadBalancerSpec, ParseErrors>) {
     let mut errors = Vec::new();
     fields::families(raw, &mut errors);
     let spec = LoadBalancerSpec {
@@ -112,11 +115,11 @@ fn spec(
         rule_sources: rule_sources(raw, warnings, &mut errors),
         ranges: fields::ranges(raw, &mut errors),
         hostname: fields::hostname(raw, warnings, &mut errors),
-        requested_address: fields::requested_address(raw, warnings, &mut errors),
     };
+    let requested_address = fields::requested_address(raw, warnings, &mut errors);
     match ParseErrors::new(errors) {
-        None => Ok(spec),
-        Some(errors) => Err(errors),
+        None => (requested_address, Ok(spec)),
+        Some(errors) => (requested_address, Err(errors)),
     }
 }
 

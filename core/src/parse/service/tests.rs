@@ -66,7 +66,7 @@ fn a_plain_service_has_the_defaults() {
     assert!(!spec.proxy_protocol);
     assert!(spec.rule_sources.is_everybody());
     assert_eq!(spec.ranges, CidrSet::everybody());
-    assert_eq!((spec.hostname, spec.requested_address), (None, None));
+    assert_eq!((spec.hostname, read.requested_address), (None, None));
     assert_eq!(spec.ports[0].node_port, 30080);
 }
 
@@ -239,7 +239,8 @@ fn affinity_chooses_the_algorithm() {
 #[test]
 fn an_address_is_asked_for_by_annotation_or_field() {
     let pinned = |ip: &str| RawService { load_balancer_ip: Some(ip.to_owned()), ..raw() };
-    let address = |raw: &RawService| spec_of(raw).requested_address.map(|ip| ip.to_string());
+    let address =
+        |raw: &RawService| service(raw, &context()).requested_address.map(|ip| ip.to_string());
     assert_eq!(address(&pinned("203.0.113.10")).as_deref(), Some("203.0.113.10"));
     assert_eq!(address(&pinned("")), None);
     let mut both = pinned("203.0.113.10");

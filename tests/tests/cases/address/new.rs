@@ -176,7 +176,7 @@ fn c018_the_quota_is_reached() {
             assert!(commands(&planned).contains(&"associateIpAddress"), "attempt {attempt}");
             assert_eq!(outcome.failed.len(), 1);
             if !in_job {
-                assert_eq!(outcome.worst_fault(), Some(Fault::Quota));
+                assert_eq!(outcome.worst_fault, Some(Fault::Quota));
             }
             assert!(status(&lab, &web).is_empty());
             lab.runtime.pass(600);
