@@ -223,16 +223,24 @@ impl Jobs {
         })
     }
 
+    fn running_jobs(&self) -> impl Iterator<Item = &Job> {
+        self.running.iter().filter_map(|(_, number)| self.table.get(Key::of(*number)))
+    }
+
     /// The id of the running job about an object.
     pub(crate) fn running_on(&self, object: &str) -> Option<&str> {
-        self.running
-            .iter()
-            .filter_map(|(_, number)| self.table.get(Key::of(*number)))
+        self.running_jobs()
             .find(|job| {
                 let about = job.instance.as_ref().and_then(|instance| instance.id.as_deref());
                 about == Some(object)
             })
             .map(|job| job.id.as_str())
+    }
+
+    /// The id of the running release of an address.
+    pub(crate) fn releasing(&self, address: Key<PublicIp>) -> Option<&str> {
+        let releases = |job: &&Job| matches!(job.state, JobState::Running(Work::AddressReleased(key)) if key == address);
+        self.running_jobs().find(releases).map(|job| job.id.as_str())
     }
 
     /// How long jobs of a kind take.

@@ -249,9 +249,7 @@ fn place(cloud: &Cloud, key: Key<PublicIp>, row: &PublicIp) -> Result<Place, Api
         }
     }
     match row.network {
-        Some(network) if row.state == AddressState::Allocated && !row.releasing => {
-            Ok((Some(network), None))
-        }
+        Some(network) if row.state == AddressState::Allocated => Ok((Some(network), None)),
         _ => Err(ApiError::invalid(format!(
             "Unable to create firewall rule for the IP ID={} as it is not associated with any network and no networkId is passed in",
             key.number()

@@ -242,9 +242,8 @@ fn free_address(id: String, address: Ipv4Addr) -> PublicIp {
         vpc: None,
         source_nat: false,
         static_nat: None,
-        releasing: false,
         portable: false,
-        past_rules: 0,
+        past_rules: false,
         quarantine: None,
     }
 }
