@@ -18,6 +18,7 @@ use crate::resources::network::Network;
 use crate::resources::public_ip::PublicIp;
 use crate::resources::user::User;
 use crate::table::{Key, Row, Table};
+use crate::versions::Feature;
 pub(crate) use crate::work::{Work, success};
 use crate::world::JobDurations;
 
@@ -345,6 +346,9 @@ impl Cloud {
     /// Lets time pass until no running job has the row of an address locked. Creations of rules and
     /// releases lock it with the request, creations of firewall rules and releases in the job too.
     pub(crate) fn wait_for_lock(&mut self, address: Key<PublicIp>) {
+        if !self.version.has(Feature::AddressLock) {
+            return;
+        }
         let free = self
             .jobs
             .running()

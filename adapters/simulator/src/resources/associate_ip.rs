@@ -41,7 +41,7 @@ pub(crate) fn accept_associate(cloud: &mut Cloud, call: &Call) -> Result<Accepte
     check_public_ips(cloud, target.owner)?;
     let portable = call.params.flag("isportable") == Some(true);
     let key = pick(cloud, target.owner, call.params.filled("ipaddress"), portable)?;
-    cloud.next_address = None;
+    cloud.next_address.take_if(|next| *next == key);
     let now = date(cloud.now);
     let Some(row) = cloud.addresses.get_mut(key) else {
         return Err(ApiError::internal(4250));

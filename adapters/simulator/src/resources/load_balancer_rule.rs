@@ -229,7 +229,7 @@ pub(crate) fn changeable<'a>(
     cloud: &'a Cloud,
     call: &Call,
 ) -> Result<(Key<LoadBalancerRule>, &'a LoadBalancerRule), JobFailure> {
-    let key = call.params.key::<LoadBalancerRule>("id").unwrap_or_else(|| Key::of(0));
+    let key = call.params.required::<LoadBalancerRule>("id");
     let Some(row) = cloud.rules.get(key) else {
         return Err(JobFailure::invalid(format!(
             "Unable to find load balancer rule: {}",

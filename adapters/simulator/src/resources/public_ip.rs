@@ -240,6 +240,25 @@ pub(crate) fn unbind_if_idle(cloud: &mut Cloud, address: Key<PublicIp>) {
     }
 }
 
+/// Whether a list of the rules of an address can be had: one that is not allocated is "not ready",
+/// another owner's is refused (observed of firewall rules; read in `RulesManagerImpl` of port
+/// forwarding rules).
+pub(crate) fn check_listed(
+    cloud: &Cloud,
+    call: &Call,
+    key: Key<PublicIp>,
+    rules: &str,
+) -> Result<(), ApiError> {
+    match cloud.addresses.get(key) {
+        Some(row) if row.state != AddressState::Allocated => Err(ApiError::invalid(format!(
+            "Ip address id={} not ready for {rules} rules yet",
+            key.number()
+        ))),
+        Some(row) if row.owner.is_some_and(|owner| cloud.may_use(call.caller, owner)) => Ok(()),
+        Some(_) | None => Err(ApiError::permission()),
+    }
+}
+
 /// How error texts show an address.
 pub(crate) fn text(key: Key<PublicIp>, row: &PublicIp) -> String {
     format!(

@@ -96,11 +96,6 @@ impl VirtualMachine {
         self.nics.iter().find(|nic| nic.network == network)
     }
 
-    /// Whether it has this address on any interface now.
-    pub(crate) fn has(&self, address: &str) -> bool {
-        self.nics.iter().any(|nic| nic.holds(address))
-    }
-
     /// Whether it has this address in this network now.
     pub(crate) fn holds(&self, network: Key<Network>, address: &str) -> bool {
         self.nics.iter().filter(|nic| nic.network == network).any(|nic| nic.holds(address))

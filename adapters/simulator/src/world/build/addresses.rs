@@ -147,7 +147,7 @@ impl Builder {
                     cause: format!("{name:?} has no interface in the network of {}", rule.address),
                 });
             };
-            members.push(Mapping { vm, address: nic.address.clone(), revoked: false });
+            members.push(Mapping { vm, network, address: nic.address.clone(), revoked: false });
         }
         let id = self.id(rule.id.as_ref());
         let number = self.cloud.next_rule();
