@@ -240,7 +240,10 @@ impl Jobs {
 
     /// The id of the running release of an address.
     pub(crate) fn releasing(&self, address: Key<PublicIp>) -> Option<&str> {
-        let releases = |job: &&Job| matches!(job.state, JobState::Running(Work::AddressReleased(key)) if key == address);
+        let releases = |job: &&Job| {
+            matches!(job.state,
+                JobState::Running(Work::AddressReleased(key)) if key == address)
+        };
         self.running_jobs().find(releases).map(|job| job.id.as_str())
     }
 
