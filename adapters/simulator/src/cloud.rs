@@ -212,9 +212,14 @@ impl Cloud {
                     .maybe("projectid", row.map(|row| row.id.as_str()))
             }
         };
-        let domain = self.domain_of(owner).and_then(|key| self.domains.get(key));
+        named.merge(self.domain_fields(self.domain_of(owner)))
+    }
+
+    /// The fields that name a domain.
+    pub(crate) fn domain_fields(&self, key: Option<Key<Domain>>) -> Object {
+        let domain = key.and_then(|key| self.domains.get(key));
         let path = domain.filter(|_| self.version.has(Feature::DomainPath));
-        named
+        Object::new()
             .maybe("domainid", domain.map(|domain| domain.id.as_str()))
             .maybe("domain", domain.map(|domain| domain.name.as_str()))
             .maybe("domainpath", path.map(|domain| domain.path.as_str()))

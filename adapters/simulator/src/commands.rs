@@ -19,7 +19,7 @@ use crate::resources::{
 };
 use crate::table::Key;
 use crate::throttle;
-use crate::versions::Version;
+use crate::versions::{Version, numbers};
 
 /// A command of the API.
 #[derive(Debug)]
@@ -149,8 +149,7 @@ pub(crate) const fn since(name: &'static str, kind: Kind, release: &'static str)
 impl Param {
     /// Whether a release has it; an older one ignores it like any unknown name.
     fn is_known(&self, version: &Version) -> bool {
-        let since = self.since.and_then(|since| since.parse::<Version>().ok());
-        since.is_none_or(|since| version.reaches(since.numbers()))
+        self.since.and_then(numbers).is_none_or(|since| version.reaches(since))
     }
 }
 

@@ -185,12 +185,10 @@ impl Simulator {
             return Err(EditError::NoNic { vm: vm.to_owned(), network: network.to_owned() });
         };
         let old = std::mem::replace(&mut nic.address, address.to_owned());
-        for (_, rule) in self.cloud.rules.iter_mut().filter(|(_, rule)| rule.network == in_network)
-        {
-            for mapping in &mut rule.members {
-                if mapping.vm == key && mapping.address == old {
-                    address.clone_into(&mut mapping.address);
-                }
+        let mappings = self.cloud.rules.iter_mut().flat_map(|(_, rule)| &mut rule.members);
+        for mapping in mappings {
+            if (mapping.vm, mapping.network, &mapping.address) == (key, in_network, &old) {
+                address.clone_into(&mut mapping.address);
             }
         }
         Ok(())

@@ -18,6 +18,7 @@ use crate::resources::network::Network;
 use crate::resources::public_ip::PublicIp;
 use crate::resources::user::User;
 use crate::table::{Key, Row, Table};
+use crate::versions::Feature;
 pub(crate) use crate::work::{Work, success};
 use crate::world::JobDurations;
 
@@ -223,16 +224,27 @@ impl Jobs {
         })
     }
 
+    fn running_jobs(&self) -> impl Iterator<Item = &Job> {
+        self.running.iter().filter_map(|(_, number)| self.table.get(Key::of(*number)))
+    }
+
     /// The id of the running job about an object.
     pub(crate) fn running_on(&self, object: &str) -> Option<&str> {
-        self.running
-            .iter()
-            .filter_map(|(_, number)| self.table.get(Key::of(*number)))
+        self.running_jobs()
             .find(|job| {
                 let about = job.instance.as_ref().and_then(|instance| instance.id.as_deref());
                 about == Some(object)
             })
             .map(|job| job.id.as_str())
+    }
+
+    /// The id of the running release of an address.
+    pub(crate) fn releasing(&self, address: Key<PublicIp>) -> Option<&str> {
+        let releases = |job: &&Job| {
+            matches!(job.state,
+                JobState::Running(Work::AddressReleased(key)) if key == address)
+        };
+        self.running_jobs().find(releases).map(|job| job.id.as_str())
     }
 
     /// How long jobs of a kind take.
@@ -337,6 +349,9 @@ impl Cloud {
     /// Lets time pass until no running job has the row of an address locked. Creations of rules and
     /// releases lock it with the request, creations of firewall rules and releases in the job too.
     pub(crate) fn wait_for_lock(&mut self, address: Key<PublicIp>) {
+        if !self.version.has(Feature::AddressLock) {
+            return;
+        }
         let free = self
             .jobs
             .running()

@@ -56,8 +56,6 @@ mod message;
 mod object;
 mod operator;
 mod params;
-#[cfg(test)]
-mod releases;
 mod resources;
 mod settings;
 mod simulator;
@@ -66,6 +64,8 @@ mod table;
 mod testing;
 mod throttle;
 mod traffic;
+#[cfg(test)]
+mod version_tests;
 mod versions;
 mod work;
 pub mod world;

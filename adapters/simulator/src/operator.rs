@@ -7,8 +7,9 @@ use crate::resources::account::Account;
 use crate::resources::resource_limit;
 use crate::resources::user::User;
 use crate::simulator::Simulator;
-use crate::table::{Key, Row, Table};
-use crate::world::{KeyPair, State, WorldError, build};
+use crate::table::Key;
+use crate::world::build::{self, named};
+use crate::world::{KeyPair, State, WorldError};
 
 impl Simulator {
     /// Changes a global setting, by its name in CloudStack such as `api.throttling.max`.
@@ -83,12 +84,12 @@ impl Simulator {
     /// # Errors
     /// If there is none of that name or id.
     pub fn limit_public_ips(&mut self, of: &str, limit: Option<usize>) -> Result<(), EditError> {
-        if let Some(key) = find(&self.cloud.accounts, of, |row| &row.name) {
+        if let Some(key) = named(&self.cloud.accounts, of, |row| &row.name) {
             resource_limit::set(&mut self.cloud, Owner::Account(key), limit);
-        } else if let Some(key) = find(&self.cloud.projects, of, |row| &row.name) {
+        } else if let Some(key) = named(&self.cloud.projects, of, |row| &row.name) {
             resource_limit::set(&mut self.cloud, Owner::Project(key), limit);
         } else {
-            let key = find(&self.cloud.domains, of, |row| &row.name);
+            let key = named(&self.cloud.domains, of, |row| &row.name);
             let row = key.and_then(|key| self.cloud.domains.get_mut(key));
             row.ok_or_else(|| unknown("account, project or domain", of))?.public_ip_limit = limit;
         }
@@ -96,17 +97,12 @@ impl Simulator {
     }
 
     fn account(&self, name: &str) -> Result<Key<Account>, EditError> {
-        find(&self.cloud.accounts, name, |row| &row.name).ok_or_else(|| unknown("account", name))
+        named(&self.cloud.accounts, name, |row| &row.name).ok_or_else(|| unknown("account", name))
     }
 
     fn user(&self, name: &str) -> Result<Key<User>, EditError> {
-        find(&self.cloud.users, name, |row| &row.name).ok_or_else(|| unknown("user", name))
+        named(&self.cloud.users, name, |row| &row.name).ok_or_else(|| unknown("user", name))
     }
-}
-
-/// The row of a name or id.
-fn find<T: Row>(table: &Table<T>, name: &str, name_of: fn(&T) -> &str) -> Option<Key<T>> {
-    table.iter().find(|(_, row)| name_of(row) == name || row.id() == name).map(|(key, _)| key)
 }
 
 fn unknown(kind: &'static str, name: &str) -> EditError {

@@ -86,6 +86,11 @@ impl Params {
         numbers.first().map(|number| Key::of(*number))
     }
 
+    /// The object that a required id parameter names; -1 names none.
+    pub(crate) fn required<T>(&self, name: &str) -> Key<T> {
+        self.key(name).unwrap_or_else(|| Key::of(0))
+    }
+
     /// The objects that a parameter with a list of ids names.
     pub(crate) fn keys<T>(&self, name: &str) -> Option<Vec<Key<T>>> {
         let numbers = self.numbers.get(name)?;

@@ -21,6 +21,7 @@ use ipnet::IpNet;
 use crate::cidrs::{Sources, parse};
 use crate::cloud::Cloud;
 use crate::resources::load_balancer_rule::LoadBalancerRule;
+use crate::resources::member::Mapping;
 use crate::resources::network::Network;
 use crate::resources::network_acl::AclItem;
 use crate::resources::public_ip::PublicIp;
@@ -96,7 +97,7 @@ pub enum Layer {
 pub(crate) struct Programmed {
     /// The rule's stored text of CIDRs.
     cidrs: Option<String>,
-    members: Vec<(Key<VirtualMachine>, String)>,
+    members: Vec<Mapping>,
 }
 
 impl Programmed {
@@ -107,7 +108,7 @@ impl Programmed {
             .iter()
             .filter(|mapping| !mapping.revoked)
             .filter(|mapping| cloud.vms.get(mapping.vm).is_some_and(VirtualMachine::is_visible))
-            .map(|mapping| (mapping.vm, mapping.address.clone()))
+            .cloned()
             .collect();
         Self { cidrs: row.cidrs.clone(), members }
     }
@@ -249,12 +250,13 @@ fn live_members(cloud: &Cloud, rule: &LoadBalancerRule, programmed: &Programmed)
     programmed
         .members
         .iter()
-        .filter_map(|(key, address)| Some((cloud.vms.get(*key)?, address)))
-        .filter(|(vm, address)| vm.state == VmState::Running && vm.has(address))
-        .map(|(vm, address)| Member {
+        .filter_map(|mapping| Some((cloud.vms.get(mapping.vm)?, mapping)))
+        .filter(|(vm, _)| vm.state == VmState::Running)
+        .filter(|(vm, mapping)| vm.holds(mapping.network, &mapping.address))
+        .map(|(vm, mapping)| Member {
             vm: vm.id.clone(),
             name: vm.name.clone(),
-            address: address.clone(),
+            address: mapping.address.clone(),
             port: rule.private_port,
         })
         .collect()
@@ -291,6 +293,24 @@ mod tests {
         lab.simulator.stop_vm("node-1").unwrap();
         assert_eq!(refused_by(&lab, "10.9.9.9", PUBLIC), Some(Layer::NoMembers));
         assert_eq!(lab.simulator.open_cidrs(PUBLIC, 81), [""; 0]);
+    }
+
+    #[test]
+    fn a_member_does_not_live_through_the_same_address_in_another_network() {
+        let mut lab = Lab::new();
+        let rule = lab.rule("80", &[("openfirewall", "true")]);
+        lab.assign(&rule, &["node-1"]);
+        assert!(lab.reach("192.0.2.1", PUBLIC, 80).accepted);
+        lab.simulator.change_vm_address("node-1", "iso", "10.1.1.77").unwrap();
+        let vm = lab.id("listVirtualMachines", "node-1");
+        let idle = lab.id("listNetworks", "idle");
+        let add = [
+            ("virtualmachineid", vm.as_str()),
+            ("networkid", idle.as_str()),
+            ("ipaddress", "10.1.1.11"),
+        ];
+        lab.run("addNicToVirtualMachine", &add);
+        assert_eq!(refused_by(&lab, "192.0.2.1", PUBLIC), Some(Layer::NoMembers));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Which release is simulated, and what differs between releases: one table, one question.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use thiserror::Error;
@@ -12,9 +13,12 @@ pub struct Version {
     text: String,
 }
 
-/// A text that names no CloudStack release.
+/// The first and the last minor release that is simulated.
+const SIMULATED: RangeInclusive<[u16; 2]> = [4, 15]..=[4, 23];
+
+/// A text that names no CloudStack release that is simulated.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{0:?} is not a CloudStack release; write for example `4.22.0.0`")]
+#[error("{0:?} is not a CloudStack release from 4.15 to 4.23; write for example `4.22.0.0`")]
 pub struct NotAVersion(String);
 
 /// Something that began with one release. Everything older than 4.15 is taken for granted.
@@ -48,6 +52,7 @@ pub(crate) enum Feature {
     BlankFirewallCidrs,
     ConserveErrorCode,
     IpLimitInJob,
+    AddressLock,
 }
 
 /// The releases in which the differences began, and how it was before: the place to look when a test of one release fails
@@ -62,6 +67,7 @@ const SINCE: &[([u16; 3], Feature, &str)] = &[
     ([4, 18, 0], Feature::DeniedIs432, "a command that a role denies got 401, as if the key were wrong"),
     ([4, 19, 0], Feature::GlobalAclLists, "every ACL list belonged to a VPC"),
     ([4, 19, 0], Feature::Quarantine, "a released address was anybody's at once"),
+    ([4, 19, 1], Feature::AddressLock, "a request about an address did not wait for the jobs on it"),
     ([4, 19, 2], Feature::BlankFirewallCidrs, "a firewall rule with a blank cidrlist was refused"),
     ([4, 19, 2], Feature::IpLimitInJob, "addresses still being acquired counted for the limit"),
     ([4, 19, 2], Feature::DomainPath, "rules and addresses had no domainpath"),
@@ -110,6 +116,17 @@ pub(crate) fn newer_fields(kind: &str, version: &Version) -> Vec<&'static str> {
     newer.map(|(_, field, _)| *field).collect()
 }
 
+/// The first three numbers of a release, simulated or not.
+pub(crate) fn numbers(text: &str) -> Option<[u16; 3]> {
+    let number = text.split('-').next()?;
+    let parts: Vec<u16> = number.split('.').map(str::parse).collect::<Result<_, _>>().ok()?;
+    match parts.as_slice() {
+        [major, minor] => Some([*major, *minor, 0]),
+        [major, minor, patch] | [major, minor, patch, _] => Some([*major, *minor, *patch]),
+        _ => None,
+    }
+}
+
 impl Version {
     /// Whether a difference has begun in this release.
     pub(crate) fn has(&self, feature: Feature) -> bool {
@@ -120,10 +137,6 @@ impl Version {
     pub(crate) fn reaches(&self, numbers: [u16; 3]) -> bool {
         self.numbers >= numbers
     }
-
-    pub(crate) fn numbers(&self) -> [u16; 3] {
-        self.numbers
-    }
 }
 
 impl FromStr for Version {
@@ -131,18 +144,11 @@ impl FromStr for Version {
 
     /// Reads two to four numbers and an optional suffix after a dash.
     fn from_str(text: &str) -> Result<Self, NotAVersion> {
-        let refused = || NotAVersion(text.to_owned());
+        let numbers = numbers(text)
+            .filter(|[major, minor, _]| SIMULATED.contains(&[*major, *minor]))
+            .ok_or_else(|| NotAVersion(text.to_owned()))?;
         let number = text.split('-').next().unwrap_or_default();
-        let parts = number
-            .split('.')
-            .map(|part| part.parse::<u16>().map_err(|_| refused()))
-            .collect::<Result<Vec<_>, _>>()?;
-        let numbers = match parts.as_slice() {
-            [major, minor] => [*major, *minor, 0],
-            [major, minor, patch] | [major, minor, patch, _] => [*major, *minor, *patch],
-            _ => return Err(refused()),
-        };
-        let text = match parts.len() {
+        let text = match number.split('.').count() {
             2 => format!("{number}.0.0"),
             3 => format!("{number}.0"),
             _ => text.to_owned(),
@@ -169,6 +175,17 @@ mod tests {
         assert_eq!(shown("4.23.0.0-SNAPSHOT"), "4.23.0.0-SNAPSHOT");
         assert!("latest".parse::<Version>().is_err());
         assert!("4".parse::<Version>().is_err());
+    }
+
+    #[test]
+    fn releases_from_4_15_to_4_23_are_simulated() {
+        for text in ["4.15", "4.15.2.0", "4.23.9"] {
+            assert!(text.parse::<Version>().is_ok(), "{text}");
+        }
+        for text in ["4.14.1", "4.24", "5.0"] {
+            let refused = text.parse::<Version>().unwrap_err().to_string();
+            assert!(refused.contains("from 4.15 to 4.23"), "{refused}");
+        }
     }
 
     #[test]

@@ -10,9 +10,6 @@ impl Simulator {
     /// Kills the management server. Until [`Simulator::restart`] nobody answers.
     pub fn kill(&mut self) {
         self.cloud.kill_jobs();
-        for (_, address) in self.cloud.addresses.iter_mut() {
-            address.releasing = false;
-        }
         self.up = false;
     }
 

@@ -6,7 +6,7 @@
 use jiff::SignedDuration;
 
 use crate::cloud::Cloud;
-use crate::commands::Command;
+use crate::commands::{Command, Handler};
 use crate::error::{ApiError, ErrorRoot};
 use crate::faults::PageFault;
 use crate::ids::IdSource;
@@ -101,8 +101,16 @@ impl Fault {
         Self { percent, ..self }
     }
 
-    fn strikes(&self, command: &str) -> bool {
-        self.times != Some(0) && self.command.as_deref().is_none_or(|name| name == command)
+    /// Whether it strikes a request of that name, which may be no command. Only lists have pages,
+    /// and only asynchronous commands have jobs.
+    fn strikes(&self, name: &str, command: Option<&Command>) -> bool {
+        let handler = command.map(|command| &command.handler);
+        let fits = match self.kind {
+            FaultKind::Before(_) | FaultKind::After(_) => true,
+            FaultKind::Page(_) => matches!(handler, Some(Handler::Read(_))),
+            FaultKind::Job(_) => matches!(handler, Some(Handler::Job(_))),
+        };
+        fits && self.times != Some(0) && self.command.as_deref().is_none_or(|own| own == name)
     }
 }
 
@@ -127,10 +135,10 @@ impl FaultPlan {
     }
 
     /// The first fault that strikes a request.
-    fn draw(&mut self, command: &str) -> Option<Pending> {
+    fn draw(&mut self, name: &str, command: Option<&Command>) -> Option<Pending> {
         let Self { pending, chance } = self;
         let struck = pending.iter_mut().find(|pending| {
-            pending.fault.strikes(command) && chance.next_percent() < pending.fault.percent
+            pending.fault.strikes(name, command) && chance.next_percent() < pending.fault.percent
         })?;
         struck.fault.times = struck.fault.times.map(|times| times.saturating_sub(1));
         Some(struck.clone())
@@ -164,15 +172,16 @@ impl Simulator {
         if !self.up {
             return Err(NoAnswer::Refused);
         }
-        let command = request.exact("command").unwrap_or_default();
-        let Some(Pending { fault, past }) = self.faults.draw(command) else {
+        let name = request.exact("command").unwrap_or_default();
+        let command = Command::find(name, &self.cloud.version);
+        let Some(Pending { fault, past }) = self.faults.draw(name, command) else {
             return Ok(self.handle(request, now));
         };
         match fault.kind {
-            FaultKind::Before(mishap) => self.come_to(mishap, request),
+            FaultKind::Before(mishap) => self.come_to(mishap, command, request),
             FaultKind::After(mishap) => {
                 self.handle(request, now);
-                self.come_to(mishap, request)
+                self.come_to(mishap, command, request)
             }
             FaultKind::Page(page) => Ok(self.spoil_page(page, past, request)),
             FaultKind::Job(job) => {
@@ -184,16 +193,18 @@ impl Simulator {
         }
     }
 
-    fn come_to(&self, mishap: Mishap, request: &Request) -> Result<Response, NoAnswer> {
+    fn come_to(
+        &self,
+        mishap: Mishap,
+        command: Option<&Command>,
+        request: &Request,
+    ) -> Result<Response, NoAnswer> {
         match mishap {
             Mishap::Closed => Err(NoAnswer::Closed),
             Mishap::Silence => Err(NoAnswer::Silence),
             Mishap::Error { code, text } => {
                 let root = if code == 432 { ErrorRoot::Error } else { ErrorRoot::Command };
                 let class = (code != 401).then_some(9999);
-                let version = &self.cloud.version;
-                let command =
-                    request.exact("command").and_then(|name| Command::find(name, version));
                 let error = ApiError { code, class, text, root, about: Vec::new() };
                 Ok(self.respond(command, Err(error), request.format()))
             }
@@ -267,6 +278,22 @@ mod tests {
             [status("listZones"), status("listZones"), status("listZones")],
             [530, 530, 200]
         );
+    }
+
+    #[test]
+    fn faults_of_pages_strike_reads_and_faults_of_jobs_strike_jobs() {
+        let mut lab = Lab::new();
+        let rule = lab.rule("80", &[]);
+        let vanishes = FaultKind::Job(JobFault::Vanishes);
+        for kind in [FaultKind::Page(PageFault::Short), vanishes] {
+            lab.simulator.inject(Fault::on_all(kind).times(1));
+        }
+        let deletion = receive(&mut lab, "deleteLoadBalancerRule", &[("id", &rule)]).unwrap().1;
+        let deletion: serde_json::Value = serde_json::from_str(&deletion).unwrap();
+        let job = text(&deletion["deleteloadbalancerruleresponse"]["jobid"]);
+        let zones = receive(&mut lab, "listZones", &[]).unwrap().1;
+        assert!(!zones.contains("zone-1"), "{zones}");
+        assert_eq!(receive(&mut lab, "queryAsyncJobResult", &[("jobid", &job)]).unwrap().0, 431);
     }
 
     #[test]
@@ -354,6 +381,17 @@ mod tests {
         let (_, last) = struck(JobFault::Vanishes, "deleteLoadBalancerRule");
         assert_eq!(last.0, 431);
         assert_eq!(lab.rows("listLoadBalancerRules", &[]).len(), 0);
+    }
+
+    #[test]
+    fn a_release_that_fails_late_leaves_an_address_that_takes_firewall_rules() {
+        let mut lab = Lab::new();
+        let address = lab.address("203.0.113.2");
+        let late = JobFault::Fails { code: 530, text: "late".to_owned() };
+        lab.simulator.inject(Fault::on("disassociateIpAddress", FaultKind::Job(late)));
+        receive(&mut lab, "disassociateIpAddress", &[("id", &address)]).unwrap();
+        lab.open(&address, "80", "10.0.0.0/8");
+        assert_eq!(lab.column("listFirewallRules", &[], "startport"), ["80"]);
     }
 
     #[test]

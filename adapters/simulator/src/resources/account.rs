@@ -140,7 +140,7 @@ pub(crate) fn start_add_to_project(
     call: &Call,
     _: &Accepted,
 ) -> Result<Work, JobFailure> {
-    let key = call.params.key::<Project>("projectid").unwrap_or_else(|| Key::of(0));
+    let key = call.params.required::<Project>("projectid");
     let Some(project) = cloud.projects.get(key) else {
         return Err(JobFailure::invalid("Unable to find the project"));
     };

@@ -41,7 +41,6 @@ pub(crate) fn accept_associate(cloud: &mut Cloud, call: &Call) -> Result<Accepte
     check_public_ips(cloud, target.owner)?;
     let portable = call.params.flag("isportable") == Some(true);
     let key = pick(cloud, target.owner, call.params.filled("ipaddress"), portable)?;
-    cloud.next_address = None;
     let now = date(cloud.now);
     let Some(row) = cloud.addresses.get_mut(key) else {
         return Err(ApiError::internal(4250));
@@ -103,15 +102,15 @@ fn target(cloud: &Cloud, call: &Call) -> Result<Target, ApiError> {
     }
 }
 
-/// The address asked for if it is free, else the one that a test chose, else the lowest free one;
-/// CloudStack draws in an order of its database's own. The error does not tell what was wrong.
+/// The address asked for if it is free, else the one that a test chose, once, else the lowest free
+/// one; CloudStack draws in an order of its database's own. The error does not tell what was wrong.
 pub(crate) fn pick(
-    cloud: &Cloud,
+    cloud: &mut Cloud,
     owner: Owner,
     asked: Option<&str>,
     portable: bool,
 ) -> Result<Key<PublicIp>, ApiError> {
-    cloud
+    let picked = cloud
         .addresses
         .iter()
         .filter(|(_, row)| row.state == AddressState::Free && row.portable == portable)
@@ -119,7 +118,9 @@ pub(crate) fn pick(
         .filter(|(_, row)| !row.quarantine.is_some_and(|kept| kept.keeps_from(owner, cloud.now)))
         .min_by_key(|(key, row)| (Some(*key) != cloud.next_address, row.address))
         .map(|(key, _)| key)
-        .ok_or_else(|| ApiError::new(533, 9999, "Insufficient address capacity"))
+        .ok_or_else(|| ApiError::new(533, 9999, "Insufficient address capacity"))?;
+    cloud.next_address.take_if(|next| *next == picked);
+    Ok(picked)
 }
 
 /// The first address of a network or VPC becomes its source-NAT address. A tier never gets one of

@@ -143,7 +143,7 @@ pub(crate) fn start_replace(
     call: &Call,
     _: &Accepted,
 ) -> Result<Work, JobFailure> {
-    let list = call.params.key::<AclList>("aclid").unwrap_or_else(|| Key::of(0));
+    let list = call.params.required::<AclList>("aclid");
     let Some(network) = call.params.key::<Network>("networkid") else {
         return Err(JobFailure::internal(
             "Network ID and private gateway can't be null at the same time",

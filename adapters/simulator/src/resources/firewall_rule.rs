@@ -12,7 +12,7 @@ use crate::object::Object;
 use crate::params::Params;
 use crate::resources::load_balancer_rule::has_router;
 use crate::resources::network::Network;
-use crate::resources::public_ip::{AddressState, PublicIp};
+use crate::resources::public_ip::{self, AddressState, PublicIp};
 use crate::resources::tag::{self, ResourceType, inline_tags};
 use crate::resources::vpc::{self, Vpc};
 use crate::table::{Key, Row};
@@ -90,7 +90,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let tags = TagFilter::read(params)?;
     let address = params.key::<PublicIp>("ipaddressid");
     if let Some(key) = address {
-        check_listed_address(cloud, call, key)?;
+        public_ip::check_listed(cloud, call, key, "firewall")?;
     }
     let rows: Vec<_> = cloud
         .firewall_rules
@@ -105,24 +105,6 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         })
         .collect();
     answer(cloud, call, "firewallrule", rows, |(_, row)| json(cloud, row).into())
-}
-
-/// The rules of an address that is not allocated can not be listed.
-fn check_listed_address(cloud: &Cloud, call: &Call, key: Key<PublicIp>) -> Result<(), ApiError> {
-    let row = cloud.addresses.get(key);
-    let Some(row) = row.filter(|row| row.state == AddressState::Allocated) else {
-        if row.is_none() {
-            return Err(ApiError::permission());
-        }
-        return Err(ApiError::invalid(format!(
-            "Ip address id={} not ready for firewall rules yet",
-            key.number()
-        )));
-    };
-    match row.owner {
-        Some(owner) if cloud.may_use(call.caller, owner) => Ok(()),
-        _ => Err(ApiError::permission()),
-    }
 }
 
 fn json(cloud: &Cloud, row: &FirewallRule) -> Object {
@@ -151,7 +133,7 @@ fn json(cloud: &Cloud, row: &FirewallRule) -> Object {
 /// createFirewallRule, with the request: everything but the push.
 pub(crate) fn accept_create(cloud: &mut Cloud, call: &Call) -> Result<Accepted, ApiError> {
     let params = &call.params;
-    let address = params.key::<PublicIp>("ipaddressid").unwrap_or_else(|| Key::of(0));
+    let address = params.required::<PublicIp>("ipaddressid");
     cloud.wait_for_lock(address);
     let row = cloud.addresses.get(address).ok_or_else(ApiError::permission)?;
     let Some(owner) = row.owner.filter(|owner| cloud.may_use(call.caller, *owner)) else {
@@ -249,9 +231,7 @@ fn place(cloud: &Cloud, key: Key<PublicIp>, row: &PublicIp) -> Result<Place, Api
         }
     }
     match row.network {
-        Some(network) if row.state == AddressState::Allocated && !row.releasing => {
-            Ok((Some(network), None))
-        }
+        Some(network) if row.state == AddressState::Allocated => Ok((Some(network), None)),
         _ => Err(ApiError::invalid(format!(
             "Unable to create firewall rule for the IP ID={} as it is not associated with any network and no networkId is passed in",
             key.number()
@@ -401,7 +381,7 @@ pub(crate) fn result(cloud: &Cloud, rule: Key<FirewallRule>) -> Result<Value, Jo
 /// What update and delete check with the request: a rule of another owner is refused before there
 /// is a job.
 pub(crate) fn accept_existing(cloud: &mut Cloud, call: &Call) -> Result<Accepted, ApiError> {
-    let key = call.params.key::<FirewallRule>("id").unwrap_or_else(|| Key::of(0));
+    let key = call.params.required::<FirewallRule>("id");
     let Some(row) = cloud.firewall_rules.get(key) else {
         return Err(ApiError::invalid(format!(
             "Unable to find firewall rule by ID={}",

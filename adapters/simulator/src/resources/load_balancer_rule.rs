@@ -4,6 +4,8 @@
 //! A rule's row and what the router was last told are two things: rows change with the request,
 //! `programmed` with the end of a job that pushes. Traffic follows the second.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::cloud::{Cloud, Owner, RuleState};
@@ -110,10 +112,8 @@ impl LoadBalancerRule {
 
     /// Whether two mappings are of one VM and one address.
     fn is_doubled(&self) -> bool {
-        self.members.iter().enumerate().any(|(at, one)| {
-            let earlier = self.members.iter().take(at);
-            earlier.into_iter().any(|other| (other.vm, &other.address) == (one.vm, &one.address))
-        })
+        let mut seen = BTreeSet::new();
+        !self.members.iter().all(|mapping| seen.insert((mapping.vm, &mapping.address)))
     }
 }
 
@@ -229,7 +229,7 @@ pub(crate) fn changeable<'a>(
     cloud: &'a Cloud,
     call: &Call,
 ) -> Result<(Key<LoadBalancerRule>, &'a LoadBalancerRule), JobFailure> {
-    let key = call.params.key::<LoadBalancerRule>("id").unwrap_or_else(|| Key::of(0));
+    let key = call.params.required::<LoadBalancerRule>("id");
     let Some(row) = cloud.rules.get(key) else {
         return Err(JobFailure::invalid(format!(
             "Unable to find load balancer rule: {}",
@@ -532,7 +532,7 @@ fn forget(cloud: &mut Cloud, key: Key<LoadBalancerRule>) {
     if cloud.version.has(Feature::RulesBuried) {
         let address = cloud.rules.get(key).map(|rule| rule.address);
         if let Some(row) = address.and_then(|address| cloud.addresses.get_mut(address)) {
-            row.past_rules = row.past_rules.saturating_add(1);
+            row.past_rules = true;
         }
         cloud.rules.bury(key);
     } else {

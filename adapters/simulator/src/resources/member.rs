@@ -45,6 +45,8 @@ pub(crate) struct Removed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mapping {
     pub(crate) vm: Key<VirtualMachine>,
+    /// Where it has the address; of a VPC in conserve mode not always the rule's.
+    pub(crate) network: Key<Network>,
     pub(crate) address: String,
     /// Taken away, still listed until the push.
     pub(crate) revoked: bool,
@@ -251,7 +253,7 @@ fn check_vm(
             key.number()
         ));
     }
-    Ok(Mapping { vm: key, address, revoked: false })
+    Ok(Mapping { vm: key, network: nic.network, address, revoked: false })
 }
 
 /// removeFromLoadBalancerRule. By VM all its addresses go, and unmapped VMs are no error; by

@@ -9,7 +9,7 @@ use crate::jobs::{Accepted, Instance, Work, success};
 use crate::lists::{Scope, TagFilter, answer};
 use crate::object::Object;
 use crate::params::Params;
-use crate::resources::public_ip::{AddressState, PublicIp, unbind_if_idle};
+use crate::resources::public_ip::{self, PublicIp, unbind_if_idle};
 use crate::resources::tag::ResourceType;
 use crate::resources::virtual_machine::VirtualMachine;
 use crate::table::{Key, Row};
@@ -55,7 +55,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let tags = TagFilter::read(params)?;
     let address = params.key::<PublicIp>("ipaddressid");
     if let Some(key) = address {
-        check_listed_address(cloud, call, key)?;
+        public_ip::check_listed(cloud, call, key, "port forwarding")?;
     }
     let rows: Vec<_> = cloud
         .port_forwards
@@ -72,19 +72,6 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         })
         .collect();
     answer(cloud, call, "portforwardingrule", rows, |(_, row)| json(cloud, row).into())
-}
-
-/// As with firewall rules: an address that is not allocated is "not ready", another owner's is
-/// refused (read in `RulesManagerImpl`).
-fn check_listed_address(cloud: &Cloud, call: &Call, key: Key<PublicIp>) -> Result<(), ApiError> {
-    match cloud.addresses.get(key) {
-        Some(row) if row.state != AddressState::Allocated => Err(ApiError::invalid(format!(
-            "Ip address id={} not ready for port forwarding rules yet",
-            key.number()
-        ))),
-        Some(row) if row.owner.is_some_and(|owner| cloud.may_use(call.caller, owner)) => Ok(()),
-        Some(_) | None => Err(ApiError::permission()),
-    }
 }
 
 /// Ports are texts, as observed. Rules of a world file forward to the same ports, and fields of the
@@ -132,8 +119,8 @@ pub(crate) const ID_PARAMS: &[Param] = &[must("id", Kind::Id(Entity::PortForward
 /// createPortForwardingRule, with the request. No firewall rule is made with it.
 pub(crate) fn accept_create(cloud: &mut Cloud, call: &Call) -> Result<Accepted, ApiError> {
     let params = &call.params;
-    let key = params.key::<PublicIp>("ipaddressid").unwrap_or_else(|| Key::of(0));
-    let vm = params.key::<VirtualMachine>("virtualmachineid").unwrap_or_else(|| Key::of(0));
+    let key = params.required::<PublicIp>("ipaddressid");
+    let vm = params.required::<VirtualMachine>("virtualmachineid");
     let address = cloud.addresses.get(key).ok_or_else(ApiError::permission)?;
     let machine = cloud.vms.get(vm).filter(|vm| vm.is_visible());
     let machine = machine.ok_or_else(|| ApiError::invalid("Unable to find virtual machine"))?;
@@ -233,7 +220,7 @@ pub(crate) fn start_delete(
     call: &Call,
     _: &Accepted,
 ) -> Result<Work, JobFailure> {
-    let key = call.params.key::<PortForward>("id").unwrap_or_else(|| Key::of(0));
+    let key = call.params.required::<PortForward>("id");
     let Some(row) = cloud.port_forwards.get(key) else {
         return Err(JobFailure::invalid(format!("Unable to find {}", key.number())));
     };

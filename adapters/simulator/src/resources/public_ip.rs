@@ -37,12 +37,10 @@ pub(crate) struct PublicIp {
     pub(crate) vpc: Option<Key<Vpc>>,
     pub(crate) source_nat: bool,
     pub(crate) static_nat: Option<Key<VirtualMachine>>,
-    /// A release revokes the rules first; meanwhile lists still show it as Allocated.
-    pub(crate) releasing: bool,
     /// May be moved between zones and networks; given only to those who ask for one.
     pub(crate) portable: bool,
-    /// How many deleted load-balancer rules the database remembers, which `forloadbalancing` finds.
-    pub(crate) past_rules: u32,
+    /// Whether the database remembers deleted load-balancer rules, which `forloadbalancing` finds.
+    pub(crate) past_rules: bool,
     /// Whom a free address is kept for.
     pub(crate) quarantine: Option<Quarantine>,
 }
@@ -115,7 +113,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     let scope = Scope::of(cloud, call)?;
     let tags = TagFilter::read(params)?;
     let balanced: BTreeSet<_> = cloud.rules.iter().map(|(_, rule)| rule.address).collect();
-    let with_rules = with_rules(cloud);
+    let with_rules: BTreeSet<_> = ruled(cloud).collect();
     let mut rows: Vec<_> = cloud
         .addresses
         .iter()
@@ -135,7 +133,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
                 && params.says("issourcenat", row.source_nat)
                 && params.says("isstaticnat", row.static_nat.is_some())
                 && (params.flag("forloadbalancing") != Some(true)
-                    || row.past_rules > 0
+                    || row.past_rules
                     || balanced.contains(key))
                 && matches_keyword(params, row)
                 && tags.passes(cloud, ResourceType::PublicIpAddress, &row.id)
@@ -143,7 +141,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         .collect();
     rows.sort_by_key(|(_, row)| row.address);
     answer(cloud, call, "publicipaddress", rows, |(key, row)| {
-        row_json(cloud, row, with_rules.contains(&key)).into()
+        row_json(cloud, key, row, with_rules.contains(&key)).into()
     })
 }
 
@@ -175,15 +173,15 @@ fn matches_keyword(params: &Params, row: &PublicIp) -> bool {
 
 /// One address as commands about it show it.
 pub(crate) fn json(cloud: &Cloud, key: Key<PublicIp>, row: &PublicIp) -> Object {
-    row_json(cloud, row, with_rules(cloud).contains(&key))
+    row_json(cloud, key, row, has_rules(cloud, key))
 }
 
-fn row_json(cloud: &Cloud, row: &PublicIp, has_rules: bool) -> Object {
+fn row_json(cloud: &Cloud, key: Key<PublicIp>, row: &PublicIp, has_rules: bool) -> Object {
     let network = row.network.and_then(|network| cloud.networks.get(network));
     let vpc = row.vpc.and_then(|vpc| cloud.vpcs.get(vpc));
     let vm = row.static_nat.and_then(|vm| cloud.vms.get(vm));
     let owner = row.owner.map(|owner| cloud.owner_fields(owner));
-    let job = row.releasing.then(|| cloud.jobs.running_on(&row.id)).flatten();
+    let job = cloud.jobs.releasing(key);
     Object::new()
         .with("id", row.id.as_str())
         .with("ipaddress", row.address.to_string())
@@ -216,24 +214,48 @@ fn row_json(cloud: &Cloud, row: &PublicIp, has_rules: bool) -> Object {
         .of_release("ipaddress", &cloud.version)
 }
 
-/// The addresses with rules of any kind.
-fn with_rules(cloud: &Cloud) -> BTreeSet<Key<PublicIp>> {
+/// The address of every rule of any kind.
+fn ruled(cloud: &Cloud) -> impl Iterator<Item = Key<PublicIp>> {
     let balanced = cloud.rules.iter().map(|(_, rule)| rule.address);
     let opened = cloud.firewall_rules.iter().map(|(_, rule)| rule.address);
     let forwarded = cloud.port_forwards.iter().map(|(_, rule)| rule.address);
-    balanced.chain(opened).chain(forwarded).collect()
+    balanced.chain(opened).chain(forwarded)
+}
+
+/// Whether an address has rules of any kind.
+fn has_rules(cloud: &Cloud, key: Key<PublicIp>) -> bool {
+    ruled(cloud).any(|address| address == key)
 }
 
 /// Unbinds a VPC address from its tier when nothing is left on it. Called after load-balancer rules
 /// only: the end of a firewall rule does not unbind.
 pub(crate) fn unbind_if_idle(cloud: &mut Cloud, address: Key<PublicIp>) {
-    if with_rules(cloud).contains(&address) {
+    if has_rules(cloud, address) {
         return;
     }
     if let Some(row) = cloud.addresses.get_mut(address)
         && row.vpc.is_some()
     {
         row.network = None;
+    }
+}
+
+/// Whether a list of the rules of an address can be had: one that is not allocated is "not ready",
+/// another owner's is refused (observed of firewall rules; read in `RulesManagerImpl` of port
+/// forwarding rules).
+pub(crate) fn check_listed(
+    cloud: &Cloud,
+    call: &Call,
+    key: Key<PublicIp>,
+    rules: &str,
+) -> Result<(), ApiError> {
+    match cloud.addresses.get(key) {
+        Some(row) if row.state != AddressState::Allocated => Err(ApiError::invalid(format!(
+            "Ip address id={} not ready for {rules} rules yet",
+            key.number()
+        ))),
+        Some(row) if row.owner.is_some_and(|owner| cloud.may_use(call.caller, owner)) => Ok(()),
+        Some(_) | None => Err(ApiError::permission()),
     }
 }
 
@@ -307,9 +329,6 @@ pub(crate) fn start_disassociate(
     for (_, rule) in cloud.firewall_rules.iter_mut().filter(|(_, rule)| rule.address == key) {
         rule.state = RuleState::Deleting;
     }
-    if let Some(row) = cloud.addresses.get_mut(key) {
-        row.releasing = true;
-    }
     Ok(Work::AddressReleased(key))
 }
 
@@ -355,7 +374,6 @@ pub(crate) fn finish_disassociate(
     }
     if let Some(row) = cloud.addresses.get_mut(address) {
         row.state = AddressState::Releasing;
-        row.releasing = false;
     }
     Err(JobFailure::internal("Failed to disassociate IP address"))
 }
@@ -385,7 +403,6 @@ pub(crate) fn free(cloud: &mut Cloud, address: Key<PublicIp>) {
     row.vpc = None;
     row.source_nat = false;
     row.static_nat = None;
-    row.releasing = false;
     let id = row.id.clone();
     tag::forget(cloud, ResourceType::PublicIpAddress, &id);
 }

@@ -82,7 +82,7 @@ pub(crate) fn release(cloud: &mut Cloud, call: &Call) -> Result<Value, ApiError>
 }
 
 fn asked(call: &Call) -> Key<PublicIp> {
-    call.params.key("id").unwrap_or_else(|| Key::of(0))
+    call.params.required("id")
 }
 
 #[cfg(test)]

@@ -95,7 +95,7 @@ pub(crate) fn update(cloud: &mut Cloud, call: &Call) -> Result<Value, ApiError> 
             {
                 domain.public_ip_limit = limit;
             }
-            domain_fields(cloud, key)
+            cloud.domain_fields(Some(key))
         }
     };
     let shown = shown
@@ -125,14 +125,6 @@ fn limited(cloud: &Cloud, call: &Call) -> Result<Limited, ApiError> {
         None if cloud.administers_domain(call.caller, domain) => Ok(Limited::Domain(domain)),
         None => Err(ApiError::permission()),
     }
-}
-
-fn domain_fields(cloud: &Cloud, key: Key<Domain>) -> Object {
-    let domain = cloud.domains.get(key);
-    Object::new()
-        .maybe("domainid", domain.map(|domain| domain.id.as_str()))
-        .maybe("domain", domain.map(|domain| domain.name.as_str()))
-        .maybe("domainpath", domain.map(|domain| domain.path.as_str()))
 }
 
 /// Sets the limit of an account or project; `None` lifts it.

@@ -23,7 +23,7 @@ pub(crate) const DISABLE_PARAMS: &[Param] = &[must("ipaddressid", Kind::Id(Entit
 /// enableStaticNat, at once. An address of a VPC is bound to the machine's tier.
 pub(crate) fn enable(cloud: &mut Cloud, call: &Call) -> Result<Value, ApiError> {
     let key = address(call);
-    let vm = call.params.key::<VirtualMachine>("virtualmachineid").unwrap_or_else(|| Key::of(0));
+    let vm = call.params.required::<VirtualMachine>("virtualmachineid");
     let row = cloud.addresses.get(key).ok_or_else(ApiError::permission)?;
     let machine = cloud.vms.get(vm).filter(|vm| vm.is_visible()).ok_or_else(|| {
         ApiError::invalid(
@@ -83,7 +83,7 @@ pub(crate) fn start_disable(
 }
 
 fn address(call: &Call) -> Key<PublicIp> {
-    call.params.key("ipaddressid").unwrap_or_else(|| Key::of(0))
+    call.params.required("ipaddressid")
 }
 
 #[cfg(test)]

@@ -141,7 +141,7 @@ pub(crate) fn start_delete(
     call: &Call,
     _: &Accepted,
 ) -> Result<Work, JobFailure> {
-    let key = call.params.key::<Stickiness>("id").unwrap_or_else(|| Key::of(0));
+    let key = call.params.required::<Stickiness>("id");
     let Some(rule) = cloud.stickiness.get(key).map(|row| row.rule) else {
         return Err(JobFailure::invalid(format!(
             "Unable to find LB stickiness rule: {}",
@@ -197,7 +197,7 @@ fn rule_of<'a>(
     cloud: &'a Cloud,
     call: &Call,
 ) -> Result<(Key<LoadBalancerRule>, &'a LoadBalancerRule), ApiError> {
-    let key = call.params.key::<LoadBalancerRule>("lbruleid").unwrap_or_else(|| Key::of(0));
+    let key = call.params.required::<LoadBalancerRule>("lbruleid");
     match cloud.rules.get(key) {
         None => Err(ApiError::invalid(format!("Failed: LB rule id: {} not present", key.number()))),
         Some(rule) if cloud.may_use(call.caller, rule.owner) => Ok((key, rule)),

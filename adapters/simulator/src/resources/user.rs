@@ -67,14 +67,20 @@ impl KeyPair {
     }
 }
 
-/// Whether a rule means a command: the whole name, with `*` for any letters.
+/// Whether a rule means a command: the whole name, with each `*` for any letters.
 fn matches(rule: &str, command: &str) -> bool {
-    match rule.split_once('*') {
-        Some((prefix, suffix)) => command
-            .strip_prefix(prefix)
-            .is_some_and(|rest| suffix.is_empty() || rest.ends_with(suffix)),
-        None => rule == command,
-    }
+    let Some((prefix, rest)) = rule.split_once('*') else {
+        return rule == command;
+    };
+    let (middle, suffix) = rest.rsplit_once('*').unwrap_or(("", rest));
+    let inner = command.strip_prefix(prefix).and_then(|inner| inner.strip_suffix(suffix));
+    inner.is_some_and(|inner| contains_in_order(inner, middle.split('*')))
+}
+
+/// Whether pieces follow one another in a text.
+fn contains_in_order<'a>(text: &str, mut pieces: impl Iterator<Item = &'a str>) -> bool {
+    let rest = pieces.try_fold(text, |text, piece| Some(text.split_once(piece)?.1));
+    rest.is_some()
 }
 
 /// The name that a pair gets by itself.
@@ -262,6 +268,10 @@ mod tests {
         assert!(matches("list*", "listZones"));
         assert!(matches("list*es", "listZones"));
         assert!(!matches("list*es", "createTags"));
+        assert!(matches("*Load*Rule*", "createLoadBalancerRule"));
+        assert!(matches("*Balancer*Instances", "listLoadBalancerRuleInstances"));
+        assert!(!matches("*Rule*Load*", "createLoadBalancerRule"));
+        assert!(!matches("list*Zones*s", "listZones"));
     }
 
     #[test]

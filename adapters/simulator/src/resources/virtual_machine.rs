@@ -96,11 +96,6 @@ impl VirtualMachine {
         self.nics.iter().find(|nic| nic.network == network)
     }
 
-    /// Whether it has this address on any interface now.
-    pub(crate) fn has(&self, address: &str) -> bool {
-        self.nics.iter().any(|nic| nic.holds(address))
-    }
-
     /// Whether it has this address in this network now.
     pub(crate) fn holds(&self, network: Key<Network>, address: &str) -> bool {
         self.nics.iter().filter(|nic| nic.network == network).any(|nic| nic.holds(address))
@@ -309,7 +304,7 @@ pub(crate) fn json(cloud: &Cloud, row: &VirtualMachine, details: &Details) -> Va
         .with("rootdeviceid", 0)
         .with("rootdevicetype", "ROOT")
         .with("securitygroup", json!([]))
-        .with("nic", nics_json(cloud, row, &nics))
+        .with("nic", nics_json(cloud, row, &nics, public))
         .maybe("publicip", public.map(|public| public.address.to_string()))
         .maybe("publicipid", public.map(|public| public.id.as_str()))
         .maybe("ipaddress", lowest)
@@ -362,9 +357,13 @@ fn static_nat_of<'a>(cloud: &'a Cloud, row: &VirtualMachine) -> Option<&'a Publi
 /// What an interface of a machine that went down does not show.
 const NIC_FIELDS: &[&str] = &["broadcasturi", "isolationuri"];
 
-fn nics_json(cloud: &Cloud, row: &VirtualMachine, nics: &[(usize, &Nic)]) -> Value {
+fn nics_json(
+    cloud: &Cloud,
+    row: &VirtualMachine,
+    nics: &[(usize, &Nic)],
+    public: Option<&PublicIp>,
+) -> Value {
     let hidden = if row.is_down() { NIC_FIELDS } else { &[] };
-    let public = static_nat_of(cloud, row);
     let shown = |(device, nic): &(usize, &Nic)| {
         let public = public.filter(|public| public.network == Some(nic.network));
         nic_json(cloud, nic, *device)

@@ -3,7 +3,6 @@
 
 use std::net::Ipv4Addr;
 
-use ipnet::Ipv4Net;
 use serde_json::{Value, json};
 
 use crate::cloud::{Cloud, Extra, Owner, RuleState};
@@ -62,13 +61,13 @@ pub(crate) fn accept_deploy(cloud: &mut Cloud, call: &Call) -> Result<Accepted, 
     let networks = params.keys::<Network>("networkids").unwrap_or_default();
     let id = cloud.ids.next_id();
     let name = params.filled("name").map_or_else(|| format!("VM-{id}"), str::to_owned);
-    check_name(&name)?;
+    check_name(call, &name)?;
     for network in &networks {
         check_network(cloud, call, *network, &name)?;
     }
     let mut nics = Vec::new();
     for network in networks {
-        nics.push(new_nic(cloud, network, nics.is_empty())?);
+        nics.push(new_nic(cloud, network, None, nics.is_empty())?);
     }
     let display_name = params.filled("displayname").unwrap_or(&name).to_owned();
     let offering = offering(cloud, params.text("serviceofferingid").unwrap_or_default());
@@ -124,7 +123,7 @@ fn about(id: String) -> Instance {
     Instance { kind: "VirtualMachine", id: Some(id) }
 }
 
-fn check_name(name: &str) -> Result<(), ApiError> {
+fn check_name(call: &Call, name: &str) -> Result<(), ApiError> {
     let good = name.len() <= 63
         && name.starts_with(|first: char| first.is_ascii_alphabetic())
         && !name.ends_with('-')
@@ -133,7 +132,8 @@ fn check_name(name: &str) -> Result<(), ApiError> {
         return Ok(());
     }
     Err(ApiError::parameter(format!(
-        "Unable to execute API command deployvirtualmachine due to invalid value. Invalid value provided for API arg: name - {HOST_NAME}"
+        "Unable to execute API command {} due to invalid value. Invalid value provided for API arg: name - {HOST_NAME}",
+        call.command.error_name()
     )))
 }
 
@@ -162,16 +162,14 @@ fn check_network(
     )))
 }
 
-/// An interface with the lowest free address of a network.
+/// An interface with the address asked for, or a free one of its network.
 pub(crate) fn new_nic(
     cloud: &mut Cloud,
     network: Key<Network>,
+    asked: Option<Ipv4Addr>,
     default: bool,
 ) -> Result<Nic, ApiError> {
-    let cidr = cloud.networks.get(network).map(|row| row.cidr).ok_or_else(ApiError::permission)?;
-    let address = free_address(cloud, network, cidr).ok_or_else(|| {
-        ApiError::new(533, 4320, "Unable to acquire Guest IP address for the network")
-    })?;
+    let address = guest_address(cloud, network, asked)?;
     let [_, second, third, fourth] = address.octets();
     let like = cloud.vms.iter().find_map(|(_, vm)| vm.nic_in(network));
     let mut extra = like.map(|nic| nic.extra.clone()).unwrap_or_default();
@@ -187,18 +185,30 @@ pub(crate) fn new_nic(
     })
 }
 
-/// The address that a test chose, else the lowest of a network, after the gateway, if no machine
-/// holds it. CloudStack draws one by chance.
-pub(crate) fn free_address(
-    cloud: &Cloud,
+/// The address asked for, else the one that a test chose, else the lowest of a network, after the
+/// gateway, that no machine holds. CloudStack draws one by chance.
+///
+/// # Errors
+/// 533 if an address has to be drawn and all are held.
+pub(crate) fn guest_address(
+    cloud: &mut Cloud,
     network: Key<Network>,
-    cidr: Ipv4Net,
-) -> Option<Ipv4Addr> {
+    asked: Option<Ipv4Addr>,
+) -> Result<Ipv4Addr, ApiError> {
+    if let Some(asked) = asked {
+        return Ok(asked);
+    }
+    let cidr = cloud.networks.get(network).map(|row| row.cidr).ok_or_else(ApiError::permission)?;
     let chosen = cloud.next_guest_address.filter(|address| cidr.contains(address));
-    chosen.into_iter().chain(cidr.hosts().skip(1)).find(|address| {
+    let drawn = chosen.into_iter().chain(cidr.hosts().skip(1)).find(|address| {
         let text = address.to_string();
         !cloud.vms.iter().any(|(_, vm)| vm.holds(network, &text))
-    })
+    });
+    let drawn = drawn.ok_or_else(|| {
+        ApiError::new(533, 4320, "Unable to acquire Guest IP address for the network")
+    })?;
+    cloud.next_guest_address.take_if(|next| *next == drawn);
+    Ok(drawn)
 }
 
 /// The offering of an id as other machines have it, or one of the usual size.
@@ -231,9 +241,13 @@ pub(crate) fn start_deploy(
 /// What start, stop, reboot and destroy do with the request: they name the machine of their job.
 #[expect(clippy::unnecessary_wraps, reason = "the signature of all commands")]
 pub(crate) fn accept(cloud: &mut Cloud, call: &Call) -> Result<Accepted, ApiError> {
-    let key = call.params.key::<VirtualMachine>("id").unwrap_or_else(|| Key::of(0));
+    Ok(accepted(cloud, call.params.required("id")))
+}
+
+/// A job about a machine.
+pub(crate) fn accepted(cloud: &Cloud, key: Key<VirtualMachine>) -> Accepted {
     let id = cloud.vms.get(key).map(|vm| vm.id.clone());
-    Ok(Accepted { id: None, number: key.number(), instance: id.map(about) })
+    Accepted { id: None, number: key.number(), instance: id.map(about) }
 }
 
 /// startVirtualMachine.
@@ -284,17 +298,25 @@ fn changed(
     accepted: &Accepted,
     change: Change,
 ) -> Result<Work, JobFailure> {
-    let key = Key::of(accepted.number);
+    let vm = Key::of(accepted.number);
+    check_changeable(cloud, call, vm)?;
+    Ok(Work::VmChanged { vm, change, details: Details::all() })
+}
+
+/// Whether a job may change a machine. Only root admins reach destroyed ones.
+pub(crate) fn check_changeable(
+    cloud: &Cloud,
+    call: &Call,
+    key: Key<VirtualMachine>,
+) -> Result<(), JobFailure> {
     let sees_all = cloud.is_root(call.caller);
     match cloud.vms.get(key).filter(|row| row.is_visible() || sees_all) {
+        Some(row) if cloud.may_use(call.caller, row.owner) => Ok(()),
+        Some(_) => Err(JobFailure::permission()),
         None => Err(JobFailure::invalid(format!(
             "Unable to find a virtual machine with id {}",
             key.number()
         ))),
-        Some(row) if cloud.may_use(call.caller, row.owner) => {
-            Ok(Work::VmChanged { vm: key, change, details: Details::all() })
-        }
-        Some(_) => Err(JobFailure::permission()),
     }
 }
 
@@ -410,7 +432,7 @@ pub(crate) fn recover(cloud: &mut Cloud, call: &Call) -> Result<Value, ApiError>
             "Recovering a vm can only be done by an Admin. Or when the allow.user.expunge.recover.vm key is set.",
         ));
     }
-    let key = call.params.key::<VirtualMachine>("id").unwrap_or_else(|| Key::of(0));
+    let key = call.params.required::<VirtualMachine>("id");
     set_state(cloud, key, VmState::Stopped);
     shown(cloud, key)
 }
@@ -418,13 +440,13 @@ pub(crate) fn recover(cloud: &mut Cloud, call: &Call) -> Result<Value, ApiError>
 /// updateVirtualMachine: names change at once, whatever the machine does.
 pub(crate) fn update(cloud: &mut Cloud, call: &Call) -> Result<Value, ApiError> {
     let params = &call.params;
-    let key = params.key::<VirtualMachine>("id").unwrap_or_else(|| Key::of(0));
+    let key = params.required::<VirtualMachine>("id");
     let owner = cloud.vms.get(key).filter(|row| row.is_visible()).map(|row| row.owner);
     if !owner.is_some_and(|owner| cloud.may_use(call.caller, owner)) {
         return Err(ApiError::permission());
     }
     if let Some(name) = params.filled("name") {
-        check_name(name)?;
+        check_name(call, name)?;
     }
     if let Some(row) = cloud.vms.get_mut(key) {
         row.name = params.filled("name").unwrap_or(&row.name).to_owned();
@@ -479,6 +501,12 @@ mod tests {
         let named = [("id", &*id), ("name", "life2"), ("displayname", "New")];
         let renamed = lab.ask("updateVirtualMachine", &named);
         assert_eq!(renamed["virtualmachine"]["displayname"], "New");
+        let refused = lab.refused("updateVirtualMachine", &[("id", &*id), ("name", "-life")]);
+        assert!(
+            refused.text.starts_with("Unable to execute API command updatevirtualmachine due to"),
+            "{}",
+            refused.text
+        );
         lab.run("destroyVirtualMachine", &this);
         assert_eq!(lab.rows("listVirtualMachines", &this).len(), 0);
         assert_eq!(lab.by("root").column("listVirtualMachines", &this, "state"), ["Destroyed"]);

@@ -1,6 +1,8 @@
 //! Network interfaces of virtual machines: added, removed, made the default one, given further
 //! addresses.
 
+use std::net::Ipv4Addr;
+
 use serde_json::{Value, json};
 
 use crate::cloud::Cloud;
@@ -29,16 +31,13 @@ pub(crate) const REMOVE_ADDRESS_PARAMS: &[Param] = &[must("id", Kind::Text)];
 /// addNicToVirtualMachine, with the request.
 #[expect(clippy::unnecessary_wraps, reason = "the signature of all commands")]
 pub(crate) fn accept_add(cloud: &mut Cloud, call: &Call) -> Result<Accepted, ApiError> {
-    let key = asked_vm(call);
-    let id = cloud.vms.get(key).map(|vm| vm.id.clone());
-    let instance = id.map(|id| Instance { kind: "VirtualMachine", id: Some(id) });
-    Ok(Accepted { id: None, number: key.number(), instance })
+    Ok(vm_life::accepted(cloud, asked_vm(call)))
 }
 
 /// addNicToVirtualMachine, in the job: the new interface is the last one.
 pub(crate) fn start_add(cloud: &mut Cloud, call: &Call, _: &Accepted) -> Result<Work, JobFailure> {
     let vm = changeable(cloud, call)?;
-    let network = call.params.key::<Network>("networkid").unwrap_or_else(|| Key::of(0));
+    let network = call.params.required::<Network>("networkid");
     let owner = cloud.networks.get(network).map(|row| row.owner);
     if !owner.is_some_and(|owner| cloud.may_use(call.caller, owner)) {
         return Err(JobFailure::permission());
@@ -46,18 +45,15 @@ pub(crate) fn start_add(cloud: &mut Cloud, call: &Call, _: &Accepted) -> Result<
     if cloud.vms.get(vm).is_some_and(|row| row.nic_in(network).is_some()) {
         return Err(JobFailure::invalid("A NIC already exists for VM in the network"));
     }
-    let mut nic = vm_life::new_nic(cloud, network, false)?;
-    if let Some(address) = call.params.filled("ipaddress") {
-        address.clone_into(&mut nic.address);
-    }
+    let nic = vm_life::new_nic(cloud, network, asked_address(call)?, false)?;
     if let Some(row) = cloud.vms.get_mut(vm) {
         row.nics.push(nic);
     }
     Ok(shown(vm))
 }
 
-/// removeNicFromVirtualMachine: neither the default interface nor one whose network has rules for
-/// the machine.
+/// removeNicFromVirtualMachine: neither the default interface nor one at which a rule finds the
+/// machine.
 pub(crate) fn start_remove(
     cloud: &mut Cloud,
     call: &Call,
@@ -70,8 +66,8 @@ pub(crate) fn start_remove(
         return Err(JobFailure::invalid("Unable to remove nic, nic is default."));
     }
     let network = nic.map(|nic| nic.network);
-    let serves = |rule| cloud.rules.get(rule).map(|row| row.network) == network;
-    if vm_life::rules_of(cloud, vm).into_iter().any(serves) {
+    let mut mappings = cloud.rules.iter().flat_map(|(_, rule)| &rule.members);
+    if mappings.any(|mapping| mapping.vm == vm && Some(mapping.network) == network) {
         return Err(JobFailure::invalid(
             "Unable to remove nic, nic has load balancing rules associated with it.",
         ));
@@ -107,19 +103,23 @@ fn shown(vm: Key<VirtualMachine>) -> Work {
 }
 
 fn asked_vm(call: &Call) -> Key<VirtualMachine> {
-    call.params.key("virtualmachineid").unwrap_or_else(|| Key::of(0))
+    call.params.required("virtualmachineid")
 }
 
 fn changeable(cloud: &Cloud, call: &Call) -> Result<Key<VirtualMachine>, JobFailure> {
-    let key = asked_vm(call);
-    match cloud.vms.get(key).filter(|row| row.is_visible()) {
-        Some(row) if cloud.may_use(call.caller, row.owner) => Ok(key),
-        Some(_) => Err(JobFailure::permission()),
-        None => Err(JobFailure::invalid(format!(
-            "Unable to find a virtual machine with id {}",
-            key.number()
-        ))),
-    }
+    let vm = asked_vm(call);
+    vm_life::check_changeable(cloud, call, vm)?;
+    Ok(vm)
+}
+
+/// The guest address asked for (checked in `UserVmManagerImpl`).
+fn asked_address(call: &Call) -> Result<Option<Ipv4Addr>, ApiError> {
+    let parsed = call.params.filled("ipaddress").map(|text| {
+        text.parse().map_err(|_| {
+            ApiError::invalid(format!("Invalid format for IP address parameter: {text}"))
+        })
+    });
+    parsed.transpose()
 }
 
 fn asked_nic(cloud: &Cloud, call: &Call, vm: Key<VirtualMachine>) -> Result<usize, JobFailure> {
@@ -142,12 +142,7 @@ pub(crate) fn accept_add_address(cloud: &mut Cloud, call: &Call) -> Result<Accep
     if !cloud.may_use(call.caller, owner) {
         return Err(ApiError::permission());
     }
-    let cidr = cloud.networks.get(network).map(|row| row.cidr);
-    let free = cidr.and_then(|cidr| vm_life::free_address(cloud, network, cidr));
-    let address = call.params.filled("ipaddress").map(str::to_owned);
-    let Some(address) = address.or(free.map(|free| free.to_string())) else {
-        return Err(ApiError::new(533, 4320, "Unable to acquire Guest IP address for the network"));
-    };
+    let address = vm_life::guest_address(cloud, network, asked_address(call)?)?.to_string();
     let id = cloud.ids.next_id();
     if let Some(row) = cloud.vms.get_mut(vm) {
         for nic in row.nics.iter_mut().filter(|nic| nic.id.eq_ignore_ascii_case(nic_id)) {
@@ -238,6 +233,59 @@ mod tests {
         lab.run("updateDefaultNicForVirtualMachine", &nic(&old));
         let job = lab.run("removeNicFromVirtualMachine", &nic(&new));
         assert_eq!(job["virtualmachine"]["nic"].as_array().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn an_address_asked_for_is_taken_though_none_is_free() {
+        let mut lab = Lab::new();
+        for (_, network) in lab.simulator.cloud.networks.iter_mut() {
+            network.cidr = "10.1.2.0/30".parse().unwrap();
+        }
+        let network = lab.id("listNetworks", "idle");
+        let mut add = |vm: &str, address: &'static str| {
+            let vm = lab.id("listVirtualMachines", vm);
+            let params = [
+                ("virtualmachineid", vm.as_str()),
+                ("networkid", network.as_str()),
+                ("ipaddress", address),
+            ];
+            let job = text(&lab.ask("addNicToVirtualMachine", &params)["jobid"]);
+            let job = lab.ask("queryAsyncJobResult", &[("jobid", &job)]);
+            let nic = &job["jobresult"]["virtualmachine"]["nic"][1];
+            (text(&job["jobresultcode"]), text(&nic["ipaddress"]), text(&nic["macaddress"]))
+        };
+        assert_eq!(add("node-1", "").1, "10.1.2.2");
+        assert_eq!(add("node-2", "").0, "530");
+        assert_eq!(add("node-2", "nowhere").0, "431");
+        let (code, address, mac) = add("node-2", "10.1.2.9");
+        assert_eq!([code, address, mac], ["0", "10.1.2.9", "02:01:00:01:02:09"]);
+    }
+
+    #[test]
+    fn an_interface_that_serves_a_rule_of_another_tier_stays() {
+        let mut lab = Lab::new();
+        lab.simulator.cloud.vpcs.iter_mut().for_each(|(_, vpc)| vpc.conserve_mode = true);
+        let address = lab.address("203.0.113.3");
+        let [own, other] = ["tier", "allow"].map(|name| lab.id("listNetworks", name));
+        let rule = lab.rule_on(&address, "80", &[("networkid", &own), ("openfirewall", "ABSENT")]);
+        let vm = lab.id("listVirtualMachines", "tnode-1");
+        let add = [("virtualmachineid", vm.as_str()), ("networkid", other.as_str())];
+        let shown = lab.run("addNicToVirtualMachine", &add);
+        let nic = shown["virtualmachine"]["nic"][1].clone();
+        let (id, at) = (text(&nic["id"]), text(&nic["ipaddress"]));
+        let map = [
+            ("id", rule.as_str()),
+            ("vmidipmap[0].vmid", vm.as_str()),
+            ("vmidipmap[0].vmip", at.as_str()),
+            ("vmidipmap[0].vmnetworkid", other.as_str()),
+        ];
+        lab.run("assignToLoadBalancerRule", &map);
+        assert_eq!(lab.reach("192.0.2.1", "203.0.113.3", 80).members[0].address, at);
+        let remove = [("virtualmachineid", vm.as_str()), ("nicid", id.as_str())];
+        let (code, cause) = lab.fails("removeNicFromVirtualMachine", &remove);
+        assert!(code == 431 && cause.contains("load balancing rules"), "{cause}");
+        lab.run("removeFromLoadBalancerRule", &map[..3]);
+        lab.run("removeNicFromVirtualMachine", &remove);
     }
 
     #[test]

@@ -147,7 +147,7 @@ impl Builder {
                     cause: format!("{name:?} has no interface in the network of {}", rule.address),
                 });
             };
-            members.push(Mapping { vm, address: nic.address.clone(), revoked: false });
+            members.push(Mapping { vm, network, address: nic.address.clone(), revoked: false });
         }
         let id = self.id(rule.id.as_ref());
         let number = self.cloud.next_rule();
@@ -242,9 +242,8 @@ fn free_address(id: String, address: Ipv4Addr) -> PublicIp {
         vpc: None,
         source_nat: false,
         static_nat: None,
-        releasing: false,
         portable: false,
-        past_rules: 0,
+        past_rules: false,
         quarantine: None,
     }
 }

@@ -141,7 +141,11 @@ struct Builder {
 }
 
 /// The row of a name or id.
-fn named<T: Row>(table: &Table<T>, name: &str, name_of: fn(&T) -> &str) -> Option<Key<T>> {
+pub(crate) fn named<T: Row>(
+    table: &Table<T>,
+    name: &str,
+    name_of: fn(&T) -> &str,
+) -> Option<Key<T>> {
     table.iter().find(|(_, row)| name_of(row) == name || row.id() == name).map(|(key, _)| key)
 }
 

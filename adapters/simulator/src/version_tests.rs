@@ -1,6 +1,9 @@
 //! What differs between releases, one row each: the last release before, the first one after, and
 //! what a client sees in both.
 
+use jiff::SignedDuration;
+
+use crate::faults::{RouterFault, RouterPart};
 use crate::message::Method;
 use crate::testing::{Lab, rule_params, text};
 
@@ -124,6 +127,20 @@ const DIFFERENCES: &[Difference] = &[
         before: ("4.18.2", "431"),
         after: ("4.19.0", "200"),
         see: |lab| lab.by("root").status("createNetworkACLList", &[("name", "global")]),
+    },
+    Difference {
+        name: "a request waits for a job that has locked its address",
+        before: ("4.19.0", "0"),
+        after: ("4.19.1", "1"),
+        see: |lab| {
+            let slow = RouterFault::Wait(SignedDuration::from_secs(9));
+            lab.simulator.fault_router(RouterPart::Firewall, slow);
+            let address = lab.address("203.0.113.2");
+            let open = [("ipaddressid", address.as_str()), ("protocol", "tcp")];
+            let job = text(&lab.ask("createFirewallRule", &open)["jobid"]);
+            lab.ask("createLoadBalancerRule", &rule_params(&address, "80", &[]));
+            text(&lab.ask("queryAsyncJobResult", &[("jobid", &job)])["jobstatus"])
+        },
     },
     Difference {
         name: "blank CIDRs of a firewall rule are everywhere",
@@ -256,7 +273,7 @@ const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         name: "a failed assign gives its reason",
-        before: ("4.22.1", "Failed to assign load balancer rule"),
+        before: ("4.22.2", "Failed to assign load balancer rule"),
         after: (
             "4.23.0",
             "Failed to assign load balancer rule due to: VM with id specified cannot be added because it doesn't belong in the same network.",
@@ -268,7 +285,7 @@ const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         name: "a rule is deleted twice in a job",
-        before: ("4.22.1", "431"),
+        before: ("4.22.2", "431"),
         after: ("4.23.0", "200"),
         see: |lab| {
             let rule = lab.rule("80", &[]);
@@ -278,7 +295,7 @@ const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         name: "the firewall of a VPC by its offering",
-        before: ("4.22.1", "431"),
+        before: ("4.22.2", "431"),
         after: ("4.23.0", "200"),
         see: |lab| {
             for (_, vpc) in lab.simulator.cloud.vpcs.iter_mut() {
@@ -291,7 +308,7 @@ const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         name: "an address of a VPC in conserve mode serves two tiers",
-        before: ("4.22.1", "null 431"),
+        before: ("4.22.2", "null 431"),
         after: ("4.23.0", "true 200"),
         see: |lab| {
             lab.simulator.cloud.vpcs.iter_mut().for_each(|(_, vpc)| vpc.conserve_mode = true);
@@ -306,7 +323,7 @@ const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         name: "signed calls count twice",
-        before: ("4.22.1", "1"),
+        before: ("4.22.2", "1"),
         after: ("4.23.0", "2"),
         see: |lab| {
             lab.simulator.set("api.throttling.enabled", "true").unwrap();
@@ -316,13 +333,13 @@ const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         name: "a user has several key pairs",
-        before: ("4.22.1", "401"),
+        before: ("4.22.2", "401"),
         after: ("4.23.0", "200"),
         see: |lab| lab.status("listUserKeys", &[]),
     },
     Difference {
         name: "listApis of a name out of reach lists all",
-        before: ("4.22.1", "530"),
+        before: ("4.22.2", "530"),
         after: ("4.23.0", "200"),
         see: |lab| lab.status("listApis", &[("name", "listHosts")]),
     },
