@@ -46,16 +46,17 @@ impl<'a> Act<'a> {
         }
     }
 
-    /// What it is called in a report: the action with its command if it has one, or the kind of the
-    /// object.
+    /// What it is called in a report: the action or command, or the kind of the object, and the id
+    /// that it is about.
     pub(super) fn name(&self) -> String {
-        match self {
-            Self::Action(action, args) => match args["command"].as_str() {
-                Some(command) => format!("{action} {command}"),
-                None => (*action).to_owned(),
-            },
-            Self::Object(object) => plain(&object["kind"]),
-        }
+        let (what, id) = match self {
+            Self::Action(action, args) => {
+                let command = args["command"].as_str().unwrap_or(action);
+                (command, args.get("params").unwrap_or(args).get("id"))
+            }
+            Self::Object(object) => (object["kind"].as_str().unwrap_or_default(), object.get("id")),
+        };
+        [what, id.and_then(Value::as_str).unwrap_or_default()].join(" ").trim_end().to_owned()
     }
 
     /// Does it.

@@ -444,6 +444,8 @@ fn unchanged_until(recording: &Recording, setup: &[&Setup]) -> BTreeMap<String, 
     for setup in setup {
         let before = setup.before_line.unwrap_or_default().saturating_sub(1);
         let object = setup.object.as_ref().unwrap_or(&Value::Null);
+        let named = changed_by("", |name| setup.args.get(name));
+        changes.extend(named.into_iter().map(|id| (id, before)));
         for call in [&setup.args, object, &object["made_by"]] {
             let command = call["command"].as_str().unwrap_or_default();
             let params = |name: &str| call["params"].get(name);

@@ -32,7 +32,7 @@ pub struct Report {
 pub struct Undone {
     /// The line before which it was done.
     pub before_line: usize,
-    /// The action, or the kind of the object that it made.
+    /// The action or command, or the kind of the object that it made, with its id.
     pub act: String,
     /// Why not.
     pub reason: String,
