@@ -1,5 +1,6 @@
 //! A page of a list costs what its rows cost, however large the world. Run with `--nocapture` to
 //! see the times.
+#![cfg(target_os = "linux")]
 
 use std::time::Duration;
 
@@ -75,7 +76,6 @@ fn measure(simulator: &mut Simulator, command: &str, page: usize) -> Duration {
     on_cpu().saturating_sub(start) / RUNS
 }
 
-#[cfg(target_os = "linux")]
 #[test]
 fn a_page_of_a_large_world_costs_little_more_than_one_of_a_small_world() {
     let mut small = world(PAGE, PAGE);

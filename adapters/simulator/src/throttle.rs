@@ -164,6 +164,7 @@ mod tests {
         for _ in 0..26 {
             lab.signed("AKprod", "wrong", "listZones");
         }
+        assert_eq!(lab.signed("AKprod", "SKprod", "listZones").0, 429);
         lab.by("root").ask("resetApiLimit", &[]);
         assert_eq!(lab.signed("AKprod", "SKprod", "listZones").0, 200);
     }

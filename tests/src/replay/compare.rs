@@ -22,13 +22,13 @@ const CUT_LIST: &str = "entries, cut by the recorder";
 
 /// A difference at one place of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Difference {
+pub struct Difference {
     /// Path to the value, such as `listzonesresponse.zone[0].name`.
-    pub(super) place: String,
+    pub place: String,
     /// What the recording has.
-    pub(super) recorded: String,
+    pub recorded: String,
     /// What the simulator gave.
-    pub(super) given: String,
+    pub given: String,
 }
 
 /// The body of an answer: an object if it is JSON or XML, else a text.
@@ -126,13 +126,14 @@ impl Comparison<'_> {
                 true
             }
             (Value::String(there), _) if self.partial && there.contains(CUT_TEXT) => true,
-            // A cut list is compared by the `count` beside it.
-            (Value::Array(there), Value::Array(_)) if is_cut(there) => true,
-            (Value::Array(there), Value::Array(here)) if there.len() == here.len() => {
-                for (at, (recorded, given)) in there.iter().zip(here).enumerate() {
+            (Value::Array(there), Value::Array(here)) => {
+                let kept = kept_entries(there);
+                let is_cut = kept.len() < there.len();
+                let fits = kept.len() == here.len() || (is_cut && kept.len() < here.len());
+                for (at, (recorded, given)) in kept.iter().zip(here).enumerate().filter(|_| fits) {
                     self.values(&format!("{place}[{at}]"), recorded, given);
                 }
-                true
+                fits
             }
             (Value::String(there), Value::String(here)) => self.names.texts_agree(there, here),
             (there, here) => there == here,
@@ -151,9 +152,17 @@ impl Comparison<'_> {
     }
 }
 
-fn is_cut(list: &[Value]) -> bool {
-    let end = list.last().map(|entry| entry.get("name").unwrap_or(entry));
-    end.and_then(Value::as_str).is_some_and(|text| text.ends_with(CUT_LIST))
+/// The entries of a list without the one that says that the recorder cut it.
+fn kept_entries(list: &[Value]) -> &[Value] {
+    match list.split_last() {
+        Some((end, kept)) if is_cut_mark(end) => kept,
+        _ => list,
+    }
+}
+
+fn is_cut_mark(entry: &Value) -> bool {
+    let text = entry.get("name").unwrap_or(entry).as_str();
+    text.is_some_and(|text| text.ends_with(CUT_LIST))
 }
 
 fn join(place: &str, key: &str) -> String {
@@ -228,8 +237,12 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_list_is_known_by_its_last_entry() {
-        let cut = json!([{"name": "a"}, {"name": "… 384 entries, cut by the recorder"}]);
-        assert_eq!(places(&cut, &json!([{"name": "z"}])), [""; 0]);
+    fn of_a_cut_list_the_entries_that_are_there_are_compared() {
+        let cut = json!({"api": [{"name": "a"}, {"name": "… 384 entries, cut by the recorder"}]});
+        let places = |given: Value| places(&cut, &json!({"api": given}));
+        assert_eq!(places(json!([{"name": "a"}])), [""; 0]);
+        assert_eq!(places(json!([{"name": "a"}, {"name": "b"}])), [""; 0]);
+        assert_eq!(places(json!([{"name": "z"}])), ["api[0].name"]);
+        assert_eq!(places(json!([])), ["api"]);
     }
 }

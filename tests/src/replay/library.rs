@@ -51,8 +51,19 @@ const NEWEST_FIRST: &[Kind] = &[Kind::AclItem, Kind::FirewallRule, Kind::Network
 /// What even a short description of a virtual machine shows, or leaves out if there is none.
 const SHOWN_WITHOUT_DETAILS: &[&str] = &["bootmode", "boottype", "state", "tags"];
 
-/// What files that change it put back.
-const PUT_BACK: &[&str] = &["aclid", "aclname"];
+/// How commands begin that change nothing.
+const READERS: &[&str] = &["get", "list", "query"];
+
+/// Parameters that name what a command changes, so that later answers describe it in another way;
+/// with a part of the command's name.
+const CHANGED: &[(&str, &str)] = &[
+    ("", "id"),
+    ("", "ipaddressid"),
+    ("", "publicipid"),
+    ("", "resourceids"),
+    ("", "virtualmachineid"),
+    ("NetworkACL", "networkid"),
+];
 
 /// Where something was seen: number of the file, and line. What `setup.jsonl` tells comes before
 /// the line that it names.
@@ -132,6 +143,7 @@ impl Library {
         if let (Some(name), Some(id), Some(user)) = (name, id, user) {
             self.accounts.insert(name.to_owned(), (id.to_owned(), user.to_owned()));
         }
+        self.read_replaced_list(place, exchange);
         if exchange.command.as_deref() == Some("listLoadBalancerRuleInstances")
             && let Some(rule) = exchange.params.get("id").and_then(Value::as_str)
             && let Some(vms) = exchange.answer()["loadbalancerruleinstance"].as_array()
@@ -142,6 +154,25 @@ impl Library {
             };
             let members = vms.iter().filter_map(id_of).collect();
             self.members.entry(rule.to_owned()).or_default().push((place, members));
+        }
+    }
+
+    /// A tier that got another ACL list: no answer describes it until the next list of networks.
+    fn read_replaced_list(&mut self, (file, line): Place, exchange: &Exchange) {
+        let last = |param: &str| {
+            let id = exchange.params.get(param)?.as_str()?;
+            let mut seen = self.sightings.get(id)?.iter();
+            let whole = seen.rfind(|seen| is_whole(seen.kind, &seen.object))?;
+            Some((id, &whole.object))
+        };
+        if exchange.command.as_deref() != Some("replaceNetworkACLList") || exchange.status != 200 {
+            return;
+        }
+        if let (Some((id, tier)), Some((acl, list))) = (last("networkid"), last("aclid")) {
+            let mut tier = tier.clone();
+            tier["aclid"] = acl.into();
+            tier["aclname"] = list["name"].clone();
+            self.add((file, line + 1), Kind::Network, id, &tier);
         }
     }
 
@@ -204,12 +235,17 @@ impl Library {
             let at_first = setup.before_line == Some(1);
             setup.object.as_ref().filter(|_| at_first)?["id"].as_str().map(str::to_owned)
         }));
-        let replaces = recording.exchanges.iter().any(replaces_list);
+        let unchanged = unchanged_until(recording, &setup);
+        let seed = |id: &String| self.seed((file, unchanged.get(id).copied()), id);
         let mut seeds: Vec<Seed> = wanted
             .iter()
-            .filter_map(|id| self.seed(file, id, replaces))
+            .filter_map(seed)
             .filter(|seed| !made_by_a_neighbour(recording, &setup, &made, seed))
             .collect();
+        let tiers = seeds.iter().filter(|seed| seed.kind == Kind::Network);
+        let lists = tiers.filter_map(|tier| tier.object["aclid"].as_str()).map(str::to_owned);
+        let lists: BTreeSet<String> = lists.filter(|list| !wanted.contains(list)).collect();
+        seeds.extend(lists.iter().filter_map(seed));
         seeds.sort_by_key(|seed| seed.age);
         seeds
     }
@@ -267,27 +303,27 @@ impl Library {
         })
     }
 
-    /// The description of an object that is nearest to the beginning of a file: the first in it,
-    /// else the last in the files before, else the first in those after. A file that replaces the ACL
-    /// list of a tier puts the old one back, so that the first one counts in it and behind it.
-    fn seed(&self, file: usize, id: &str, replaces: bool) -> Option<Seed> {
+    /// The description of an object that is nearest to the beginning of a file: the first in it, if
+    /// the file changes the object no earlier, else the last in the files before, else the first of
+    /// all. `unchanged` is the last line of the file at which the object is as the file found it;
+    /// none if the file does not change it.
+    fn seed(&self, (file, unchanged): (usize, Option<usize>), id: &str) -> Option<Seed> {
         let sightings: Vec<&Sighting> = self.sightings.get(id)?.iter().collect();
-        let is_own = |sighting: &&&Sighting| sighting.place.0 == file;
+        let is_first = |(seen, line): Place| {
+            seen == file && unchanged.is_none_or(|unchanged| line <= unchanged)
+        };
+        let is_own = |sighting: &&&Sighting| is_first(sighting.place);
         let whole = |sighting: &&&Sighting| is_whole(sighting.kind, &sighting.object);
         let all = || sightings.iter().filter(whole);
         let before = || all().rfind(|sighting| sighting.place.0 < file);
         let first = all().next()?;
         let nearest = all().find(is_own).or_else(before).unwrap_or(first);
         let mut object = nearest.object.clone();
-        let own = sightings.iter().find(is_own);
-        if let Some(own) = own {
+        if let Some(own) = sightings.iter().find(is_own) {
             overlay(&mut object, &own.object, SHOWN_WITHOUT_DETAILS);
         }
-        if own.is_none() || replaces {
-            overlay(&mut object, &first.object, PUT_BACK);
-        }
         let members = self.members.get(id).and_then(|seen| {
-            let own = seen.iter().find(|(place, _)| place.0 == file);
+            let own = seen.iter().find(|(place, _)| is_first(*place));
             own.or_else(|| seen.iter().rfind(|(place, _)| place.0 < file))
         });
         Some(Seed {
@@ -395,9 +431,43 @@ fn made_in(recording: &Recording, setup: &[&Setup]) -> BTreeMap<String, usize> {
     made
 }
 
-/// Whether an exchange gives a tier another ACL list.
-fn replaces_list(exchange: &Exchange) -> bool {
-    exchange.command.as_deref() == Some("replaceNetworkACLList")
+/// The last line at which objects are as a file found them. A request that is accepted changes them
+/// with its answer at the earliest, and an act before its line.
+fn unchanged_until(recording: &Recording, setup: &[&Setup]) -> BTreeMap<String, usize> {
+    let mut changes: Vec<(String, usize)> = Vec::new();
+    for (at, exchange) in recording.exchanges.iter().enumerate() {
+        if let Some(command) = exchange.command.as_deref().filter(|_| exchange.status == 200) {
+            let params = |name: &str| exchange.params.get(name);
+            changes.extend(changed_by(command, params).into_iter().map(|id| (id, at + 1)));
+        }
+    }
+    for setup in setup {
+        let before = setup.before_line.unwrap_or_default().saturating_sub(1);
+        let object = setup.object.as_ref().unwrap_or(&Value::Null);
+        let named = changed_by("", |name| setup.args.get(name));
+        changes.extend(named.into_iter().map(|id| (id, before)));
+        for call in [&setup.args, object, &object["made_by"]] {
+            let command = call["command"].as_str().unwrap_or_default();
+            let params = |name: &str| call["params"].get(name);
+            changes.extend(changed_by(command, params).into_iter().map(|id| (id, before)));
+        }
+    }
+    let mut unchanged = BTreeMap::new();
+    for (id, line) in changes {
+        let first = unchanged.entry(id).or_insert(line);
+        *first = line.min(*first);
+    }
+    unchanged
+}
+
+/// What a command changes among the objects that its parameters name.
+fn changed_by<'a>(command: &str, param: impl Fn(&str) -> Option<&'a Value>) -> Vec<String> {
+    let mut changed = Vec::new();
+    let table = CHANGED.iter().filter(|(part, _)| command.contains(part));
+    for (_, name) in table.filter(|_| !READERS.iter().any(|reader| command.starts_with(reader))) {
+        collect_ids(param(name).unwrap_or(&Value::Null), &mut changed);
+    }
+    changed
 }
 
 /// Whether an exchange shows all items of an ACL list.

@@ -10,14 +10,22 @@
 //! existed when it began, so that a deviation in one does not spread to the next. Every request is
 //! sent as its caller through the HTTP façade, with ids and drawn addresses replaced by those of
 //! this run. Answers must be equal: status, recorded headers, envelope, keys, types, order and
-//! values. Facts of a run compare by a one-to-one mapping or by form: ids (fixed ones of the world
-//! must be the same), public addresses of the world's range, database numbers in error texts, and
-//! times.
+//! values. Facts of a run compare otherwise:
+//!
+//! - Ids (fixed ones of the world must be the same), hardware addresses, public addresses of the
+//!   world's range, and database numbers behind the words listed in `names.rs`: one to one.
+//! - Times, also the milliseconds in `expireAfter` and behind `retry after`: by form alone. Secrets,
+//!   which the recorder left out: any text.
+//! - Lists in `service`, `capability`, `tags` and `tag`: without their order.
+//! - Texts, lists and documents that the recorder cut: as far as they go.
 //!
 //! The recording does not tell when a job ended, only that it had when an answer shows its effect.
 //! So any number of the jobs under way may end before a request: the first moment at which the
-//! answer is equal is taken. What the server drew by chance and the simulator can be told
-//! (`chance.rs`) is drawn again.
+//! answer is equal is taken. Nor does it tell how long its caller waited: when no job is under way, a
+//! request may be sent after a pause of 2 s, and the lines that needed it are counted. Requests that
+//! were sent at once are sent in the order of their status, with or without that pause. What the
+//! server drew by chance and the simulator can be told (`chance.rs`) is drawn again. Acts that can
+//! not be done are reported.
 
 mod act;
 mod chance;
@@ -33,22 +41,24 @@ mod seed;
 mod send;
 mod setup;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use ccm_simulator::{Response, Simulator};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-pub use self::deviations::{Deviations, Entry};
+pub use self::deviations::Deviations;
 pub use self::page::markdown;
-pub use self::recording::{Directory, Exchange, Recording, ReplayError};
-pub use self::report::{Deviating, Deviation, Report};
+pub use self::recording::{Directory, ReplayError};
+pub use self::report::Report;
 
-use self::act::{Act, NotReplayable};
+use self::act::{Act, NotDone};
 use self::compare::{Difference, body_differences, differences};
 use self::library::Library;
 use self::names::{Names, ids};
+use self::recording::{Exchange, Recording};
+use self::report::{Deviating, Undone};
 use self::send::{Keys, Outgoing};
 use self::setup::Setup;
 
@@ -64,8 +74,6 @@ struct Run {
     simulator: Simulator,
     now: Timestamp,
     names: Names,
-    /// Whether the pause before the next request was taken into account.
-    paused: bool,
     /// Keys of callers that are not those of their name.
     keys: BTreeMap<String, Keys>,
 }
@@ -116,7 +124,7 @@ impl Directory {
         for seed in &seeds {
             names.fix_all(&seed.object);
         }
-        Ok(Run { simulator, now: world.started, names, keys: BTreeMap::new(), paused: false })
+        Ok(Run { simulator, now: world.started, names, keys: BTreeMap::new() })
     }
 }
 
@@ -154,10 +162,11 @@ impl<'a> Replayer<'a> {
             let Some(act) = Act::of(setup) else {
                 continue;
             };
-            if let Err(NotReplayable { reason, ids }) = act.perform(&mut self.run) {
-                for id in ids {
-                    self.missing.insert(id, reason.clone());
+            if let Err(NotDone(reason)) = act.perform(&mut self.run) {
+                if let Some(id) = act.made().filter(|id| !self.run.names.knows(id)) {
+                    self.missing.insert(id.to_owned(), reason.clone());
                 }
+                self.report.undone.push(Undone { before_line: line, act: act.name(), reason });
             }
         }
     }
@@ -181,6 +190,7 @@ impl<'a> Replayer<'a> {
             return;
         }
         let mut best: Option<(Vec<Difference>, Run, Response)> = None;
+        let mut has_paused = false;
         let mut moment = self.run.clone();
         self.choose(&mut moment, line);
         loop {
@@ -192,12 +202,21 @@ impl<'a> Replayer<'a> {
             if better {
                 best = Some((found, run, response));
             }
-            if equal || !moment.pass_on() {
+            if equal {
+                self.report.waited.extend(has_paused.then_some(line));
                 break;
+            }
+            // The end of the next job; when none is under way, a pause, once.
+            if !moment.pass_one_job() {
+                if has_paused {
+                    break;
+                }
+                has_paused = true;
+                moment.now += PAUSE;
             }
         }
         let (found, run, response) = best.expect("at least one moment");
-        self.run = Run { paused: false, ..run };
+        self.run = run;
         self.judge(line, found, &response);
     }
 
@@ -213,13 +232,22 @@ impl<'a> Replayer<'a> {
         let at_once = self.sent_together(&able, self.run.clone());
         let mut later = self.run.clone();
         later.now += PAUSE;
-        let differing =
-            |sent: &Sent| sent.1.iter().filter(|(_, found, _)| !found.is_empty()).count();
-        let (run, outcomes) = if differing(&at_once) == 0 {
+        let equal = |(_, outcomes): &Sent| -> BTreeSet<usize> {
+            let equal = outcomes.iter().filter(|(_, found, _)| found.is_empty());
+            equal.map(|(line, ..)| *line).collect()
+        };
+        let first = equal(&at_once);
+        let (run, outcomes) = if first.len() == able.len() {
             at_once
         } else {
             let later = self.sent_together(&able, later);
-            if differing(&later) < differing(&at_once) { later } else { at_once }
+            let second = equal(&later);
+            if second.len() > first.len() {
+                self.report.waited.extend(second.difference(&first));
+                later
+            } else {
+                at_once
+            }
         };
         self.run = run;
         for (line, found, response) in outcomes {
@@ -286,7 +314,7 @@ impl<'a> Replayer<'a> {
         self.report.deviating.push(Deviating {
             line,
             exchange: format!("{command} ({})", exchange.note),
-            differences: found.into_iter().map(Into::into).collect(),
+            differences: found,
         });
         self.lose(exchange, &format!("needs what line {line} made, which deviates"));
     }
@@ -306,16 +334,6 @@ impl<'a> Replayer<'a> {
 }
 
 impl Run {
-    /// Moves the clock on as it may have moved before the next request: to the next end of a job, and
-    /// when none is under way by a pause, once.
-    fn pass_on(&mut self) -> bool {
-        if self.pass_one_job() {
-            return true;
-        }
-        self.now += PAUSE;
-        !std::mem::replace(&mut self.paused, true)
-    }
-
     /// The keys that a caller signs with.
     fn keys_of(&self, caller: &str) -> Keys {
         self.keys.get(caller).cloned().unwrap_or_else(|| Keys::of(caller))

@@ -1,7 +1,7 @@
 //! Names of the recording and of this run: what a run draws, and what stands for what.
 //!
-//! Ids, public addresses of the world's range, and database numbers in texts map one to one. Times
-//! compare by form.
+//! Ids, hardware addresses, public addresses of the world's range, and database numbers behind
+//! listed words map one to one, the latter for each of the words. Times compare by form alone.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -36,12 +36,16 @@ const UNFIXED: &[&str] = &["secondaryip"];
 /// A string that the recorder cut ends so, with the number of characters before it.
 const CUT: &str = "characters, cut by the recorder]";
 
+/// A number of the database, with the words before it.
+type Number = (&'static str, String);
+
 /// The mapping between the recording's names and those of this run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Names {
     ours: BTreeMap<String, String>,
     recorded: BTreeMap<String, String>,
-    numbers: BTreeMap<(String, String), String>,
+    numbers: BTreeMap<Number, String>,
+    recorded_numbers: BTreeMap<Number, String>,
     range: Option<(Ipv4Addr, Ipv4Addr)>,
 }
 
@@ -155,7 +159,7 @@ impl Names {
                         self.same(recorded, given)
                     }
                     (Piece::Text(recorded), Piece::Text(given)) => {
-                        recorded == given || self.numbers_agree(&before, recorded, given)
+                        self.words_agree(&before, recorded, given)
                     }
                     (recorded, given) => recorded == given,
                 };
@@ -164,23 +168,25 @@ impl Names {
             })
     }
 
-    /// Whether two words are numbers of the same database row, by the words before them.
-    fn numbers_agree(&mut self, before: &str, recorded: &str, given: &str) -> bool {
+    /// Whether two words are the same, or numbers that stand for the same by the words before them.
+    fn words_agree(&mut self, before: &str, recorded: &str, given: &str) -> bool {
         let is_number = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
         let list = before
             .trim_end_matches(|letter: char| ", ".contains(letter) || letter.is_ascii_digit());
         let before = if before.ends_with(", ") { list } else { before };
         if !is_number(recorded) || !is_number(given) {
-            return false;
+            return recorded == given;
         }
         if BEFORE_TIMES.iter().any(|words| before.ends_with(words)) {
             return true;
         }
         let Some(kind) = BEFORE_NUMBERS.iter().find(|words| before.ends_with(**words)) else {
-            return false;
+            return recorded == given;
         };
-        let known = self.numbers.entry(((*kind).to_owned(), recorded.to_owned()));
-        known.or_insert_with(|| given.to_owned()) == given
+        let ours = self.numbers.entry((kind, recorded.to_owned()));
+        let theirs = self.recorded_numbers.entry((kind, given.to_owned()));
+        ours.or_insert_with(|| given.to_owned()) == given
+            && theirs.or_insert_with(|| recorded.to_owned()) == recorded
     }
 }
 
@@ -314,6 +320,8 @@ mod tests {
         let mut names = names();
         assert!(names.texts_agree("Unable to find rule: 4", "Unable to find rule: 9"));
         assert!(!names.texts_agree("Unable to find rule: 4", "Unable to find rule: 8"));
+        assert!(!names.texts_agree("Unable to find rule: 5", "Unable to find rule: 9"));
+        assert!(!names.texts_agree("Unable to find rule: 9", "Unable to find rule: 9"));
         assert!(names.texts_agree("for Instances [5, 6]", "for Instances [2, 3]"));
         assert!(!names.texts_agree("for Instances [5, 6]", "for Instances [2, 4]"));
         assert!(names.texts_agree("for LB rule:3", "for LB rule:1"));

@@ -1,6 +1,6 @@
 //! What became of a recording: figures, and every difference.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::compare::Difference;
@@ -21,6 +21,21 @@ pub struct Report {
     pub deviating: Vec<Deviating>,
     /// Lines that could not be replayed, with the reason.
     pub not_replayable: BTreeMap<usize, String>,
+    /// What was done out of band in the recording and could not be done here.
+    pub undone: Vec<Undone>,
+    /// Lines whose answer was equal only after a wait that the recording does not show.
+    pub waited: BTreeSet<usize>,
+}
+
+/// An act of `setup.jsonl` that could not be repeated.
+#[derive(Debug, Clone)]
+pub struct Undone {
+    /// The line before which it was done.
+    pub before_line: usize,
+    /// The action or command, or the kind of the object that it made, with its id.
+    pub act: String,
+    /// Why not.
+    pub reason: String,
 }
 
 /// An exchange whose answer differs.
@@ -31,18 +46,7 @@ pub struct Deviating {
     /// The command and the recording's note.
     pub exchange: String,
     /// What differs; not empty.
-    pub differences: Vec<Deviation>,
-}
-
-/// One difference between a recorded and a given answer.
-#[derive(Debug, Clone)]
-pub struct Deviation {
-    /// Path to the value, such as `listzonesresponse.zone[0].name`.
-    pub place: String,
-    /// What the recording has.
-    pub recorded: String,
-    /// What the simulator gave.
-    pub given: String,
+    pub differences: Vec<Difference>,
 }
 
 impl Report {
@@ -52,19 +56,14 @@ impl Report {
     }
 }
 
-impl From<Difference> for Deviation {
-    fn from(Difference { place, recorded, given }: Difference) -> Self {
-        Self { place, recorded, given }
-    }
-}
-
 impl fmt::Display for Report {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, exchanges, equal, deviating, not_replayable } = self;
+        let Self { name, exchanges, equal, deviating, not_replayable, undone, waited } = self;
         write!(
             formatter,
-            "{name}: {exchanges} exchanges, {} replayed, {equal} equal, {} deviating, {} not replayable",
+            "{name}: {exchanges} exchanges, {} replayed, {equal} equal ({} after a wait), {} deviating, {} not replayable",
             self.replayed(),
+            waited.len(),
             deviating.len(),
             not_replayable.len(),
         )?;
@@ -75,6 +74,9 @@ impl fmt::Display for Report {
         for (reason, lines) in reasons {
             write!(formatter, "\n  not replayable: {reason}: lines {lines:?}")?;
         }
+        for Undone { before_line, act, reason } in undone {
+            write!(formatter, "\n  not done before line {before_line}: {act}: {reason}")?;
+        }
         Ok(())
     }
 }
@@ -83,7 +85,7 @@ impl fmt::Display for Deviating {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, exchange, differences } = self;
         write!(formatter, "  line {line}, {exchange}")?;
-        for Deviation { place, recorded, given } in differences {
+        for Difference { place, recorded, given } in differences {
             let [recorded, given] = [shortened(recorded), shortened(given)];
             write!(formatter, "\n    {place}\n      recorded {recorded}\n      given    {given}")?;
         }

@@ -51,7 +51,7 @@ fn an_update_changes_protocol_from_4_17_1_on() {
 /// A push carries a changed member address to the router, which nothing else does.
 #[test]
 fn an_update_of_the_protocol_is_pushed_from_4_22_on() {
-    for (release, address) in [("4.21.0", "10.1.1.11"), ("4.22.0", "10.1.1.77")] {
+    for (release, address) in [("4.21.0", None), ("4.22.0", Some("10.1.1.77"))] {
         let mut bench = Bench::on(release);
         let rule = bench.rule("80", &[("openfirewall", "true")]);
         bench.assign(&rule, "node-1");
@@ -60,7 +60,7 @@ fn an_update_of_the_protocol_is_pushed_from_4_22_on() {
             [("id", rule.as_str()), ("protocol", "tcp-proxy"), ("algorithm", "roundrobin")];
         bench.run("updateLoadBalancerRule", &change);
         assert_eq!(bench.listed_rule(&rule)["protocol"], "tcp-proxy");
-        assert_eq!(known_member(&bench, 80), (release == "4.22.0").then_some(address.to_owned()));
+        assert_eq!(known_member(&bench, 80).as_deref(), address, "{release}");
     }
 }
 

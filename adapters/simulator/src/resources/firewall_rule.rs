@@ -637,8 +637,12 @@ mod tests {
         let mut lab = Lab::new();
         let address = lab.address("203.0.113.2");
         let rule = lab.open(&address, "80", "10.0.0.0/8");
-        let same = lab.run("updateFirewallRule", &[("id", &rule)]);
+        let before = lab.rows("listFirewallRules", &[("id", &rule)]);
+        let ports = [("startport", "81"), ("endport", "82")];
+        let change = [&[("id", rule.as_str()), ("cidrlist", "192.0.2.0/24")][..], &ports].concat();
+        let same = lab.run("updateFirewallRule", &change);
         assert_eq!(text(&same["firewallrule"]["id"]), rule);
+        assert_eq!(lab.rows("listFirewallRules", &[("id", &rule)]), before);
         lab.run("deleteFirewallRule", &[("id", &rule)]);
         let refused = lab.refused("deleteFirewallRule", &[("id", &rule)]);
         assert_eq!((refused.code, refused.class), (431, Some(4350)));
