@@ -166,7 +166,12 @@ impl HttpTransport {
                 format!("TLS with {host} failed: {cause}; check the certificate, or set ca-file"),
             )
         } else if error.is_connect() {
-            (TransportErrorKind::Connect, format!("no connection to {host}: {cause}"))
+            (
+                TransportErrorKind::Connect,
+                format!(
+                    "no connection to {host}: {cause}; check api-url, and whether the server is up"
+                ),
+            )
         } else if error.is_timeout() {
             (TransportErrorKind::Timeout, format!("no answer from {host} in time"))
         } else {

@@ -21,6 +21,7 @@ use ccm_core::observe::index::Observed;
 use ccm_core::plan::Planned;
 use ccm_core::plan::planner::{Depth, Planner};
 use ccm_core::render::document::{Document, StepView};
+use ccm_core::render::human::counted;
 
 use super::{Exit, VERSION};
 use crate::cli::ApplyArgs;
@@ -172,13 +173,15 @@ impl Apply<'_> {
 
     fn close(&self, tally: &Tally) -> Result<Exit> {
         let Tally { services, steps, failed, moved, left } = tally;
-        let done = format!("{steps} steps done for {services} Services");
+        let done =
+            format!("{} done for {}", counted(*steps, "step"), counted(*services, "Service"));
         if !left.is_empty() {
             self.console.say(&format!("interrupted: not finished: {}", left.join(", ")));
         }
         if *failed > 0 || !left.is_empty() {
             self.console.say(&format!(
-                "error: {done}, {failed} Services failed; a new plan continues from here"
+                "error: {done}, {} failed; a new plan continues from here",
+                counted(*failed, "Service")
             ));
             return Ok(Exit::Failed);
         }

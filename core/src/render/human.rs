@@ -70,7 +70,8 @@ pub fn summary_line(document: &Document) -> String {
     format!("Plan: {}.", parts.join(", "))
 }
 
-fn counted(count: usize, what: &str) -> String {
+/// A count with its noun in the singular, which takes an `s` for all but one.
+pub fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
