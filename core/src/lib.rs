@@ -10,6 +10,7 @@
 //! [`exec`] for what happens to a plan.
 
 pub mod cidr;
+pub mod controllers;
 pub mod exec;
 pub mod ids;
 pub mod model;
@@ -18,4 +19,5 @@ pub mod observe;
 pub mod parse;
 pub mod plan;
 pub mod render;
+mod time;
 pub mod version;

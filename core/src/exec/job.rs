@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::time::later;
+
 /// Following one job of queryAsyncJobResult.
 #[derive(Clone, Debug)]
 pub struct JobWait {
@@ -65,10 +67,6 @@ impl JobWait {
             }
         }
     }
-}
-
-fn later(now: Timestamp, by: Duration) -> Timestamp {
-    now.saturating_add(by).unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]
