@@ -11,6 +11,7 @@
 
 pub mod cidr;
 pub mod controllers;
+pub mod debounce;
 pub mod election;
 pub mod exec;
 pub mod ids;
