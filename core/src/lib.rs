@@ -22,4 +22,5 @@ pub mod parse;
 pub mod plan;
 pub mod render;
 mod time;
+pub mod trigger;
 pub mod version;

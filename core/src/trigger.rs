@@ -1,0 +1,503 @@
+//! Which versions of a Service need a sync.
+//!
+//! A sync is needed when something changed that a plan depends on:
+//!
+//! - **what it asks for**: type, whether it has a class, ports (name, protocol, port, node port),
+//!   session affinity, address, source ranges (as a set), IP families, the annotations that people
+//!   write for us, uid, the begin of its deletion;
+//! - **what we wrote on it**: finalizer, verdict, intent, record, status. Not when we wrote it, but
+//!   when somebody else removes or edits it: it is written back, but against somebody who does not
+//!   stop no more than [`AT_ONCE`] times in an [`HOUR`], and once in each drift round beyond.
+//!
+//! The Go framework also compares external IPs, traffic policy, health check port, affinity
+//! timeout, target ports, application protocols and every foreign annotation. No plan depends on
+//! these, so no sync is spent on them. It does not compare what controllers write.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::ids::ServiceKey;
+use crate::model::record::FINALIZER;
+use crate::model::service::{Ingress, Lifecycle, Service};
+use crate::parse::annotations::{self, Writer};
+use crate::parse::raw::RawService;
+use crate::parse::{self, ParseContext};
+
+/// How often in an [`HOUR`] what somebody stripped is written back at once.
+pub const AT_ONCE: usize = 3;
+
+/// How long it is remembered that somebody stripped a Service.
+pub const HOUR: SignedDuration = SignedDuration::from_hours(1);
+
+/// Whether a Service is for us to look at at all: it wants a load balancer of us, or something of
+/// ours is to be cleaned up. One with a class never is, whatever finalizer it bears, unless our own
+/// record or intent says that it was ours before it had one.
+pub fn concerns(raw: &RawService, context: &ParseContext) -> bool {
+    is_concern(raw, &parse::service(raw, context))
+}
+
+fn is_concern(raw: &RawService, service: &Service) -> bool {
+    let recorded = &service.recorded;
+    let is_recorded = recorded.record.is_some() || !recorded.intents.is_empty();
+    match service.lifecycle {
+        Lifecycle::Wanted => true,
+        Lifecycle::OtherClass => is_recorded,
+        Lifecycle::OtherType => recorded.finalizer || is_recorded,
+        // One of type LoadBalancer may have lost its finalizer and records to somebody else.
+        Lifecycle::Deleting => recorded.finalizer || is_recorded || is_load_balancer(raw),
+    }
+}
+
+fn is_load_balancer(raw: &RawService) -> bool {
+    raw.service_type.as_deref() == Some("LoadBalancer")
+}
+
+/// Why a Service is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// It was not seen before: it is new, or we have just started.
+    New,
+    /// It asks for something else, or for nothing any more.
+    Changed,
+    /// Somebody removed or edited what we wrote on it: it is written back.
+    Stripped,
+    /// The same for the last time that it is written back at once: to be told.
+    StrippedAgain,
+    /// And once more: the next drift round writes it back.
+    LeftStripped,
+}
+
+impl Trigger {
+    /// Whether it needs a sync now.
+    pub fn needs_sync(self) -> bool {
+        match self {
+            Self::New | Self::Changed | Self::Stripped | Self::StrippedAgain => true,
+            Self::LeftStripped => false,
+        }
+    }
+}
+
+/// Remembers Services as they were seen and as we wrote them.
+///
+/// Ask when a Service's turn comes, not as soon as a watch tells of it: by then the answers to our
+/// own writes have been handed in.
+#[derive(Clone, Debug)]
+pub struct Triggers {
+    context: ParseContext,
+    known: BTreeMap<ServiceKey, Known>,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    asked: RawService,
+    written: Written,
+    /// `resourceVersion` of our last write. What is older does not know of it yet.
+    version: Option<u64>,
+    strips: Vec<Timestamp>,
+}
+
+/// What we write on a Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Written {
+    finalizer: bool,
+    annotations: BTreeMap<&'static str, String>,
+    ingress: Vec<Ingress>,
+}
+
+impl Triggers {
+    /// Nothing seen yet.
+    pub fn new(context: ParseContext) -> Self {
+        Self { context, known: BTreeMap::new() }
+    }
+
+    /// Takes a Service as it was seen, with its `metadata.resourceVersion`. `None`: nothing that
+    /// concerns us changed.
+    pub fn handle_seen(
+        &mut self,
+        raw: &RawService,
+        version: &str,
+        now: Timestamp,
+    ) -> Option<Trigger> {
+        let service = parse::service(raw, &self.context);
+        if !is_concern(raw, &service) {
+            self.known.remove(&service.key);
+            return None;
+        }
+        match self.known.get_mut(&service.key) {
+            Some(known) => known.see(raw, version, now),
+            None => {
+                self.known.insert(service.key, Known::new(raw));
+                Some(Trigger::New)
+            }
+        }
+    }
+
+    /// Takes a Service as the API server answered a write of ours.
+    pub fn handle_written(&mut self, key: &ServiceKey, raw: &RawService, version: &str) {
+        if let Some(known) = self.known.get_mut(key) {
+            known.written = written(raw);
+            known.version = version.parse().ok();
+        }
+    }
+
+    /// Forgets a Service that is gone.
+    pub fn forget(&mut self, key: &ServiceKey) {
+        self.known.remove(key);
+    }
+}
+
+impl Known {
+    fn new(raw: &RawService) -> Self {
+        Self { asked: asked(raw), written: written(raw), version: None, strips: Vec::new() }
+    }
+
+    fn see(&mut self, raw: &RawService, version: &str, now: Timestamp) -> Option<Trigger> {
+        let changed = replace(&mut self.asked, asked(raw));
+        let seen: Option<u64> = version.parse().ok();
+        let older = seen.zip(self.version).is_some_and(|(seen, ours)| seen < ours);
+        let stripped = !older && replace(&mut self.written, written(raw));
+        if changed { Some(Trigger::Changed) } else { stripped.then(|| self.strip(now)) }
+    }
+
+    fn strip(&mut self, now: Timestamp) -> Trigger {
+        self.strips.retain(|at| now.duration_since(*at) < HOUR);
+        self.strips.push(now);
+        match self.strips.len() {
+            ..AT_ONCE => Trigger::Stripped,
+            AT_ONCE => Trigger::StrippedAgain,
+            _ => Trigger::LeftStripped,
+        }
+    }
+}
+
+/// Whether it was something else.
+fn replace<T: PartialEq>(place: &mut T, value: T) -> bool {
+    std::mem::replace(place, value) != *place
+}
+
+/// A Service without what does not count as asking. Whatever else is read counts.
+fn asked(raw: &RawService) -> RawService {
+    let mut asked = raw.clone();
+    asked.finalizers.clear();
+    asked.ingress.clear();
+    asked.annotations.retain(|key, _| is_for_us(key) && !is_by_us(key));
+    if let Some(class) = &mut asked.load_balancer_class {
+        class.clear();
+    }
+    for range in &mut asked.source_ranges {
+        *range = range.trim().to_owned();
+    }
+    asked.source_ranges.sort_unstable();
+    asked.source_ranges.dedup();
+    asked
+}
+
+fn is_for_us(key: &str) -> bool {
+    key.starts_with(annotations::PREFIX) || key == annotations::STANDARD_SOURCE_RANGES
+}
+
+fn is_by_us(key: &str) -> bool {
+    annotations::find(key).is_some_and(|found| found.writer == Writer::Controller)
+}
+
+fn written(raw: &RawService) -> Written {
+    let ours = annotations::ALL.iter().filter(|found| found.writer == Writer::Controller);
+    let annotations =
+        ours.filter_map(|found| Some((found.key, raw.annotations.get(found.key)?.clone())));
+    Written {
+        finalizer: raw.finalizers.iter().any(|name| name == FINALIZER),
+        annotations: annotations.collect(),
+        ingress: raw.ingress.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::ToSpan as _;
+
+    use super::*;
+    use crate::ids::ClusterId;
+    use crate::parse::raw::RawServicePort;
+
+    const UID: &str = "6f1c2a30-5b7e-4c11-9d02-1a2b3c4d5e6f";
+    const RECORD: &str = r#"{"v":1,"cluster":"prod","service":"6f1c2a30-5b7e-4c11-9d02-1a2b3c4d5e6f","addresses":[]}"#;
+    const CLASS: &str = "example.test/other";
+
+    fn context() -> ParseContext {
+        ParseContext { cluster_id: ClusterId::parse("prod").unwrap() }
+    }
+
+    fn at(minutes: i64) -> Timestamp {
+        Timestamp::UNIX_EPOCH + minutes.minutes()
+    }
+
+    fn key() -> ServiceKey {
+        ServiceKey::new("shop", "web")
+    }
+
+    fn annotate(raw: &mut RawService, key: &str, value: &str) {
+        raw.annotations.insert(key.to_owned(), value.to_owned());
+    }
+
+    /// As it is once it is served.
+    fn converged() -> RawService {
+        let mut raw = RawService {
+            namespace: "shop".into(),
+            name: "web".into(),
+            uid: Some(UID.into()),
+            service_type: Some("LoadBalancer".into()),
+            ports: vec![RawServicePort {
+                port: 80,
+                node_port: Some(30080),
+                ..RawServicePort::default()
+            }],
+            source_ranges: vec!["10.0.0.0/8".into(), "192.0.2.0/24".into()],
+            ip_families: vec!["IPv4".into()],
+            finalizers: vec![FINALIZER.into()],
+            ingress: vec![Ingress {
+                ip: Some("203.0.113.10".into()),
+                hostname: None,
+                ip_mode: Some("VIP".into()),
+            }],
+            ..RawService::default()
+        };
+        annotate(&mut raw, annotations::VERDICT, "true");
+        annotate(&mut raw, annotations::RECORD, RECORD);
+        raw
+    }
+
+    fn edited(edit: impl FnOnce(&mut RawService)) -> RawService {
+        let mut raw = converged();
+        edit(&mut raw);
+        raw
+    }
+
+    fn stripped() -> RawService {
+        edited(|raw| raw.annotations.clear())
+    }
+
+    /// Triggers that know a converged Service of version 10.
+    fn watching() -> Triggers {
+        let mut triggers = Triggers::new(context());
+        assert_eq!(triggers.handle_seen(&converged(), "10", at(0)), Some(Trigger::New));
+        triggers
+    }
+
+    fn trigger(raw: &RawService) -> Option<Trigger> {
+        watching().handle_seen(raw, "11", at(0))
+    }
+
+    /// Section 1.4 of the contract, by row.
+    #[test]
+    fn what_a_plan_depends_on_is_a_change() {
+        let load_balancer_class = Some(CLASS.to_owned());
+        let changes = [
+            ("1, type", edited(|raw| raw.service_type = Some("ClusterIP".into()))),
+            ("1, class, after it was ours", RawService { load_balancer_class, ..converged() }),
+            ("2, ranges", edited(|raw| _ = raw.source_ranges.pop())),
+            ("3, a port more", edited(|raw| raw.ports.push(RawServicePort::default()))),
+            ("3, no port", edited(|raw| raw.ports.clear())),
+            ("3, name", edited(|raw| raw.ports[0].name = Some("http".into()))),
+            ("3, protocol", edited(|raw| raw.ports[0].protocol = Some("UDP".into()))),
+            ("3, port", edited(|raw| raw.ports[0].port = 81)),
+            ("3, node port", edited(|raw| raw.ports[0].node_port = Some(30081))),
+            ("4, affinity", edited(|raw| raw.session_affinity = Some("ClientIP".into()))),
+            ("6, address", edited(|raw| raw.load_balancer_ip = Some("203.0.113.20".into()))),
+            ("8, ours", edited(|raw| annotate(raw, annotations::PROXY_PROTOCOL, "true"))),
+            ("8, of the fork", edited(|raw| annotate(raw, annotations::FORK_ID, "a"))),
+            (
+                "8, unknown under our prefix",
+                edited(|raw| {
+                    annotate(raw, &format!("{}proxy", annotations::PREFIX), "true");
+                }),
+            ),
+            (
+                "8, to be warned of",
+                edited(|raw| {
+                    annotate(raw, annotations::STANDARD_SOURCE_RANGES, "10.0.0.0/8");
+                }),
+            ),
+            ("9, uid", edited(|raw| raw.uid = Some("7f1c2a30".into()))),
+            ("12, families", edited(|raw| raw.ip_families.push("IPv6".into()))),
+            ("deletion", edited(|raw| raw.deleting = true)),
+        ];
+        for (row, raw) in changes {
+            assert_eq!(trigger(&raw), Some(Trigger::Changed), "{row}");
+        }
+    }
+
+    /// Section 1.4 of the contract: rows that no plan depends on, and what it does not compare.
+    #[test]
+    fn what_no_plan_depends_on_is_no_change() {
+        let quiet = [
+            ("a resync", converged()),
+            (
+                "2, order, blanks and doubles of ranges",
+                edited(|raw| {
+                    raw.source_ranges =
+                        ["192.0.2.0/24", " 10.0.0.0/8", "10.0.0.0/8"].map(str::to_owned).into();
+                }),
+            ),
+            ("8, of others", edited(|raw| annotate(raw, "kubectl.kubernetes.io/x", "y"))),
+            ("a finalizer of others", edited(|raw| raw.finalizers.push("example.test/x".into()))),
+        ];
+        for (row, raw) in quiet {
+            assert_eq!(trigger(&raw), None, "{row}");
+        }
+    }
+
+    /// Section 1.1 of the contract, with its trap 2, and row 0 of section 1.4.
+    #[test]
+    fn c077_which_services_concern_us() {
+        let blank =
+            || RawService { finalizers: Vec::new(), annotations: BTreeMap::new(), ..converged() };
+        let finalized = || RawService { finalizers: vec![FINALIZER.into()], ..blank() };
+        let class = || Some(CLASS.to_owned());
+        let cluster_ip = || Some("ClusterIP".to_owned());
+        let copied = RECORD.replace(UID, "7f1c2a30-5b7e-4c11-9d02-1a2b3c4d5e6f");
+        let mut copy = RawService { load_balancer_class: class(), ..finalized() };
+        annotate(&mut copy, annotations::RECORD, &copied);
+        for (what, raw, expected) in [
+            ("wanted", blank(), true),
+            ("in deletion", RawService { deleting: true, ..finalized() }, true),
+            ("in deletion, held by others", RawService { deleting: true, ..blank() }, true),
+            ("never one", RawService { service_type: cluster_ip(), ..blank() }, false),
+            ("no longer one", RawService { service_type: cluster_ip(), ..finalized() }, true),
+            (
+                "no longer one, stripped of the finalizer",
+                RawService { service_type: cluster_ip(), finalizers: Vec::new(), ..converged() },
+                true,
+            ),
+            (
+                "deleted after it was cleaned up",
+                RawService { service_type: cluster_ip(), deleting: true, ..blank() },
+                false,
+            ),
+            ("of a class", RawService { load_balancer_class: class(), ..blank() }, false),
+            (
+                "of a class with its finalizer",
+                RawService { load_balancer_class: class(), ..finalized() },
+                false,
+            ),
+            (
+                "of a class, in deletion",
+                RawService { load_balancer_class: class(), deleting: true, ..finalized() },
+                false,
+            ),
+            ("of a class, with a copied record", copy, false),
+            (
+                "of a class after it was ours",
+                RawService { load_balancer_class: class(), ..converged() },
+                true,
+            ),
+        ] {
+            assert_eq!(concerns(&raw, &context()), expected, "{what}");
+            let seen = Triggers::new(context()).handle_seen(&raw, "1", at(0));
+            assert_eq!(seen.is_some(), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn own_writes_are_no_change_whenever_they_are_seen() {
+        let new = edited(|raw| {
+            (raw.finalizers, raw.ingress) = (Vec::new(), Vec::new());
+            raw.annotations.clear();
+        });
+        let intended = edited(|raw| raw.ingress.clear());
+        let mut triggers = Triggers::new(context());
+        assert_eq!(triggers.handle_seen(&new, "10", at(0)), Some(Trigger::New));
+        triggers.handle_written(&key(), &intended, "11");
+        triggers.handle_written(&key(), &converged(), "12");
+        for (raw, version) in [(&new, "10"), (&intended, "11"), (&converged(), "12")] {
+            assert_eq!(triggers.handle_seen(raw, version, at(0)), None, "{version}");
+        }
+        let labelled = triggers.handle_seen(&converged(), "13", at(0));
+        assert_eq!(labelled, None, "a later change of something else");
+    }
+
+    #[test]
+    fn an_edit_that_a_write_of_ours_met_is_not_lost() {
+        let mut triggers = watching();
+        let met = edited(|raw| raw.ports[0].port = 81);
+        triggers.handle_written(&key(), &met, "12");
+        assert_eq!(triggers.handle_seen(&met, "12", at(0)), Some(Trigger::Changed));
+    }
+
+    #[test]
+    fn c104_what_others_remove_or_edit_is_written_back() {
+        for (what, raw) in [
+            ("annotations", stripped()),
+            ("the verdict", edited(|raw| annotate(raw, annotations::VERDICT, "false"))),
+            ("an intent", edited(|raw| annotate(raw, annotations::INTENT, "x"))),
+            ("the finalizer", edited(|raw| raw.finalizers.clear())),
+            ("the address in the status", edited(|raw| raw.ingress.clear())),
+            ("the mode in the status", edited(|raw| raw.ingress[0].ip_mode = None)),
+        ] {
+            assert_eq!(trigger(&raw), Some(Trigger::Stripped), "{what}");
+        }
+    }
+
+    #[test]
+    fn c104_the_same_loss_is_told_once() {
+        let mut triggers = watching();
+        assert_eq!(triggers.handle_seen(&stripped(), "11", at(0)), Some(Trigger::Stripped));
+        assert_eq!(triggers.handle_seen(&stripped(), "12", at(1)), None);
+    }
+
+    /// Strips the Service at these minutes, after it was written back.
+    fn strip_at(triggers: &mut Triggers, minutes: impl IntoIterator<Item = i64>) -> Vec<Trigger> {
+        let strip = |minute: i64| {
+            triggers.handle_written(&key(), &converged(), &(100 + 2 * minute).to_string());
+            let version = (101 + 2 * minute).to_string();
+            triggers.handle_seen(&stripped(), &version, at(minute)).unwrap()
+        };
+        minutes.into_iter().map(strip).collect()
+    }
+
+    #[test]
+    fn c104_somebody_who_does_not_stop_is_answered_once_per_drift_round() {
+        use Trigger::{LeftStripped, Stripped, StrippedAgain};
+        let mut triggers = watching();
+        let found = strip_at(&mut triggers, (0..60).step_by(3));
+        assert_eq!(found[..3], [Stripped, Stripped, StrippedAgain]);
+        assert_eq!(found[3..], [LeftStripped; 17]);
+        assert!(!LeftStripped.needs_sync() && StrippedAgain.needs_sync());
+        // Each drift round writes it back, and it is stripped again.
+        assert_eq!(strip_at(&mut triggers, (60..180).step_by(10)), [LeftStripped; 12]);
+        // After an hour of peace it is as before.
+        assert_eq!(strip_at(&mut triggers, [240]), [Stripped]);
+    }
+
+    #[test]
+    fn c104_seldom_strips_are_always_written_back() {
+        let found = strip_at(&mut watching(), (0..600).step_by(31));
+        assert!(found.iter().all(|trigger| *trigger == Trigger::Stripped), "{found:?}");
+    }
+
+    #[test]
+    fn c104_a_stripped_service_that_changes_too_is_synced() {
+        let mut triggers = watching();
+        strip_at(&mut triggers, 0..10);
+        let both = edited(|raw| {
+            raw.annotations.clear();
+            raw.ports[0].port = 81;
+        });
+        assert_eq!(triggers.handle_seen(&both, "900", at(11)), Some(Trigger::Changed));
+    }
+
+    #[test]
+    fn a_service_that_went_and_came_back_is_new() {
+        let mut triggers = watching();
+        triggers.forget(&key());
+        assert_eq!(triggers.handle_seen(&converged(), "20", at(0)), Some(Trigger::New));
+        let cleaned = RawService {
+            service_type: Some("ClusterIP".into()),
+            name: "web".into(),
+            namespace: "shop".into(),
+            ..RawService::default()
+        };
+        assert_eq!(triggers.handle_seen(&cleaned, "21", at(0)), None);
+        assert_eq!(triggers.handle_seen(&converged(), "22", at(0)), Some(Trigger::New));
+    }
+}
