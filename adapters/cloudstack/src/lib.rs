@@ -25,6 +25,7 @@ mod fields;
 mod follow;
 mod jobs;
 mod limiter;
+mod machines;
 mod observe;
 mod pages;
 mod secret;

@@ -334,10 +334,10 @@ impl<T: Transport, R: Runtime> Client<T, R> {
 }
 
 /// `min` alone loses NICs of a VM with two NICs or two tags (observed).
-fn machine_details() -> Params {
+pub(crate) fn machine_details() -> Params {
     vec![("details", "min,nics,servoff".to_owned())]
 }
 
-fn decoded<V>(command: Command, result: Result<V, DecodeError>) -> Result<V, CallError> {
+pub(crate) fn decoded<V>(command: Command, result: Result<V, DecodeError>) -> Result<V, CallError> {
     result.map_err(|error| decode_error(command, &error))
 }

@@ -87,6 +87,24 @@ impl Observed {
         }
     }
 
+    /// With the members of rules that were read since. One of `asked` that has none has vanished.
+    #[must_use]
+    pub fn with_members(
+        mut self,
+        asked: &BTreeSet<LoadBalancerRuleId>,
+        found: BTreeMap<LoadBalancerRuleId, BTreeSet<VirtualMachineId>>,
+    ) -> Self {
+        for vanished in asked.iter().filter(|rule| !found.contains_key(*rule)) {
+            if let Some(rule) = self.rules.remove(vanished)
+                && let Some(others) = self.rules_by_address.get_mut(&rule.address)
+            {
+                others.remove(vanished);
+            }
+        }
+        self.members.extend(found);
+        self
+    }
+
     /// The address with this text.
     pub fn address_by_ip(&self, ip: Ipv4Addr) -> Option<&PublicIpAddress> {
         self.addresses.get(self.address_by_ip.get(&ip)?)

@@ -9,7 +9,9 @@ use crate::ids::{NetworkId, VirtualMachineId};
 use crate::model::node::{Eligibility, Node, ProviderId};
 use crate::model::record::members_digest;
 use crate::observe::VirtualMachine;
-use crate::observe::index::Observed;
+
+/// Virtual machines by id, as one list showed them.
+pub type VirtualMachines = BTreeMap<VirtualMachineId, VirtualMachine>;
 
 /// The outcome of matching one Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,8 +62,8 @@ pub struct Machines {
 
 impl Machines {
     /// Matches all Nodes.
-    pub fn new(nodes: &BTreeMap<String, Node>, observed: &Observed) -> Self {
-        let finder = Finder::new(observed);
+    pub fn new(nodes: &BTreeMap<String, Node>, listed: &VirtualMachines) -> Self {
+        let finder = Finder::new(listed);
         let matches: BTreeMap<String, Match> =
             nodes.iter().map(|(name, node)| (name.clone(), finder.find(node))).collect();
         let mut machines = Self {
@@ -72,7 +74,7 @@ impl Machines {
             backends: BTreeMap::new(),
             default_networks: BTreeMap::new(),
         };
-        machines.sort_eligible(nodes, observed);
+        machines.sort_eligible(nodes, listed);
         machines
     }
 
@@ -97,7 +99,7 @@ impl Machines {
         best.map(|(network, _)| network)
     }
 
-    fn sort_eligible(&mut self, nodes: &BTreeMap<String, Node>, observed: &Observed) {
+    fn sort_eligible(&mut self, nodes: &BTreeMap<String, Node>, listed: &VirtualMachines) {
         let mut machines: BTreeMap<&str, &VirtualMachine> = BTreeMap::new();
         for (name, found) in &self.matches {
             if nodes.get(name).is_none_or(|node| node.eligibility != Eligibility::Eligible) {
@@ -113,7 +115,7 @@ impl Machines {
                 Match::Missing => None,
             };
             self.eligible += 1;
-            match id.and_then(|id| observed.virtual_machines.get(id)) {
+            match id.and_then(|id| listed.get(id)) {
                 Some(machine) => _ = machines.insert(name.as_str(), machine),
                 None => _ = self.unmatched.insert(name.clone()),
             }
@@ -154,18 +156,17 @@ fn backends_by_network(
 }
 
 struct Finder<'a> {
-    observed: &'a Observed,
+    listed: &'a VirtualMachines,
     by_name: BTreeMap<String, Vec<&'a VirtualMachine>>,
 }
 
 impl<'a> Finder<'a> {
-    fn new(observed: &'a Observed) -> Self {
+    fn new(listed: &'a VirtualMachines) -> Self {
         let mut by_name: BTreeMap<String, Vec<&VirtualMachine>> = BTreeMap::new();
-        for machine in observed.virtual_machines.values().filter(|machine| is_alive(&machine.state))
-        {
+        for machine in listed.values().filter(|machine| is_alive(&machine.state)) {
             by_name.entry(machine.name.to_lowercase()).or_default().push(machine);
         }
-        Self { observed, by_name }
+        Self { listed, by_name }
     }
 
     fn find(&self, node: &Node) -> Match {
@@ -177,7 +178,7 @@ impl<'a> Finder<'a> {
     }
 
     fn find_by_id(&self, node: &Node, id: &VirtualMachineId) -> Match {
-        if self.observed.virtual_machines.get(id).is_some_and(|found| is_alive(&found.state)) {
+        if self.listed.get(id).is_some_and(|found| is_alive(&found.state)) {
             return Match::Machine(id.clone());
         }
         let named = self.named(&node.name);

@@ -41,7 +41,14 @@ pub struct Planner<'a> {
 pub enum Depth {
     /// Nothing: after a restart, after an event.
     Quick,
-    /// Everything: the drift round.
+    /// The rules whose turn it is: in `of` rounds in a row each one is read once.
+    Turn {
+        /// The number of the round.
+        round: u32,
+        /// In how many rounds all are read; at least 1.
+        of: u32,
+    },
+    /// Everything.
     Thorough,
 }
 
@@ -67,7 +74,7 @@ impl<'a> Planner<'a> {
         now: Timestamp,
     ) -> Self {
         let owners = Owners::new(desired, observed, policy);
-        let machines = Machines::new(&desired.nodes, observed);
+        let machines = Machines::new(&desired.nodes, &observed.virtual_machines);
         let inputs = standing::Inputs { desired, observed, policy, machines: &machines };
         let mut rules = standing::rules_by_owner(observed, &owners);
         let mut standings = BTreeMap::new();
@@ -110,14 +117,20 @@ impl<'a> Planner<'a> {
     /// Rules whose members planning needs: those of wanted ports, and in a quick reading only
     /// those whose record does not vouch for them.
     pub fn members_to_read(&self, depth: Depth) -> BTreeSet<LoadBalancerRuleId> {
-        let mut rules = BTreeSet::new();
-        for (key, standing) in &self.standings {
-            let Some(service) = self.desired.services.get(*key) else {
-                continue;
-            };
-            rules.extend(member::to_read(self, service, standing, depth));
-        }
-        rules
+        self.standings.keys().flat_map(|key| self.members_to_read_of(key, depth)).collect()
+    }
+
+    /// As [`Planner::members_to_read`], for planning one Service only.
+    pub fn members_to_read_of(
+        &self,
+        key: &ServiceKey,
+        depth: Depth,
+    ) -> BTreeSet<LoadBalancerRuleId> {
+        let service = self.desired.services.get(key);
+        let (Some(service), Some(standing)) = (service, self.standings.get(key)) else {
+            return BTreeSet::new();
+        };
+        member::to_read(self, service, standing, depth).into_iter().collect()
     }
 
     /// What a Service holds.

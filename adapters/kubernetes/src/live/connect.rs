@@ -1,0 +1,68 @@
+//! From a kubeconfig, or from inside of a cluster, to a client.
+
+use std::path::Path;
+use std::time::Duration;
+
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Client, Config};
+use thiserror::Error;
+
+/// Longest wait for a connection to the API server.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// No client could be made.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    /// The kubeconfig can't be used.
+    #[error("kubeconfig {path} can't be used")]
+    Kubeconfig {
+        /// Its path.
+        path: String,
+        /// Why.
+        #[source]
+        source: Box<KubeconfigError>,
+    },
+    /// `--master` is no URL.
+    #[error("--master {0:?} is no URL; write for example https://10.0.0.1:6443")]
+    Master(String),
+    /// Neither a kubeconfig nor a cluster around this process.
+    #[error(
+        "no API server is known: give --kubeconfig, or run inside of a cluster with a service account"
+    )]
+    Nowhere(#[source] Box<kube::config::InferConfigError>),
+    /// The client could not be set up.
+    #[error("the Kubernetes client can't be set up")]
+    Client(#[source] Box<kube::Error>),
+}
+
+/// A client of the API server that `kubeconfig` names, or the one of the cluster around this
+/// process, or the one of the usual places ($KUBECONFIG, ~/.kube/config). `master` overrides its
+/// URL.
+///
+/// # Errors
+/// [`ConnectError`] if there is no usable configuration. Whether the API server answers shows later.
+pub async fn client(
+    kubeconfig: Option<&Path>,
+    master: Option<&str>,
+) -> Result<Client, ConnectError> {
+    let mut config = configuration(kubeconfig).await?;
+    if let Some(master) = master {
+        config.cluster_url = master.parse().map_err(|_| ConnectError::Master(master.to_owned()))?;
+    }
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    // Writes are planned anew after a failure, never repeated blindly.
+    config.default_retry = false;
+    Client::try_from(config).map_err(|error| ConnectError::Client(Box::new(error)))
+}
+
+async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, ConnectError> {
+    let Some(path) = kubeconfig else {
+        return Config::infer().await.map_err(|error| ConnectError::Nowhere(Box::new(error)));
+    };
+    let unusable = |source| ConnectError::Kubeconfig {
+        path: path.display().to_string(),
+        source: Box::new(source),
+    };
+    let file = Kubeconfig::read_from(path).map_err(unusable)?;
+    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(unusable)
+}

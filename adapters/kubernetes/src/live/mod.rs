@@ -1,0 +1,20 @@
+//! A real API server.
+//!
+//! | File | Holds |
+//! |---|---|
+//! | `connect.rs` | from a kubeconfig, or from inside of a cluster, to a client |
+//! | `services.rs` | Services and Nodes as watched, and planned writes to Services |
+//! | `nodes.rs` | writes to Nodes |
+//! | `lease.rs` | the Lease of leader election |
+//! | `events.rs` | Events |
+//! | `review.rs` | who a caller is and what it may do, as the API server says |
+//! | `failure.rs` | what a failed request means |
+
+pub mod connect;
+mod failure;
+pub mod lease;
+pub mod nodes;
+pub mod review;
+pub mod services;
+
+pub use failure::call_error;

@@ -1,0 +1,125 @@
+//! Services and Nodes as they are watched, and planned writes to Services.
+//!
+//! A watch lags behind what this process wrote itself. Planning from such an old object could take
+//! a second address for a Service, since the intent of the first would be missing: so the answer to
+//! each write counts until the watch has caught up with it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ccm_core::exec::error::{CallError, Effect, Fault};
+use ccm_core::ids::{ClusterId, ServiceKey};
+use ccm_core::parse::raw::{RawNode, RawService};
+use ccm_core::plan::action::ResolvedPatch;
+use k8s_openapi::api::core::v1::{Node, Service};
+use kube::api::{Patch, PatchParams};
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::{Api, Client, ResourceExt as _};
+
+use super::call_error;
+use crate::{convert, patch};
+
+const PATCH: &str = "patch services/status";
+
+/// See the module.
+pub struct WatchedCluster {
+    client: Client,
+    services: Store<Service>,
+    nodes: Store<Node>,
+    cluster_id: ClusterId,
+    written: Mutex<BTreeMap<ServiceKey, Arc<Service>>>,
+}
+
+/// A Service after a write that the API server took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The Service.
+    pub service: RawService,
+    /// Its `metadata.resourceVersion`.
+    pub version: String,
+}
+
+impl WatchedCluster {
+    /// A cluster whose watches fill these stores.
+    pub fn new(
+        client: Client,
+        services: Store<Service>,
+        nodes: Store<Node>,
+        cluster_id: ClusterId,
+    ) -> Self {
+        Self { client, services, nodes, cluster_id, written: Mutex::default() }
+    }
+
+    /// All Services, as of the last watch event or own write.
+    pub fn services(&self) -> Vec<RawService> {
+        let watched = self.services.state();
+        let mut written = self.written();
+        let known: BTreeMap<ServiceKey, Arc<Service>> =
+            watched.into_iter().map(|service| (key(&service), service)).collect();
+        written.retain(|key, own| known.get(key).is_some_and(|seen| is_newer(own, seen)));
+        known.iter().map(|(key, seen)| convert::service(written.get(key).unwrap_or(seen))).collect()
+    }
+
+    /// All Nodes, as of the last watch event.
+    pub fn nodes(&self) -> Vec<RawNode> {
+        self.nodes.state().iter().map(|node| convert::node(node)).collect()
+    }
+
+    /// Writes to a Service.
+    ///
+    /// # Errors
+    /// [`CallError`] if the API server did not take it, or there is no such Service any more.
+    pub async fn patch(&self, patch: &ResolvedPatch) -> Result<Written, CallError> {
+        let key = &patch.service;
+        let current = self.current(key).ok_or_else(|| vanished(key))?;
+        let body = patch::body(&current, patch, &self.cluster_id)
+            .map_err(|error| refused(Fault::Bug, error.to_string()))?;
+        let api: Api<Service> = Api::namespaced(self.client.clone(), &key.namespace);
+        let params = PatchParams::default();
+        let after = api.patch_status(&key.name, &params, &Patch::Merge(&body)).await;
+        let after = after.map_err(|error| call_error(PATCH, &error))?;
+        let version = after.resource_version().unwrap_or_default();
+        let service = convert::service(&after);
+        self.written().insert(key.clone(), Arc::new(after));
+        Ok(Written { service, version })
+    }
+
+    fn current(&self, key: &ServiceKey) -> Option<Arc<Service>> {
+        let at = ObjectRef::new(&key.name).within(&key.namespace);
+        let seen = self.services.get(&at)?;
+        let own = self.written().get(key).filter(|own| is_newer(own, &seen)).cloned();
+        Some(own.unwrap_or(seen))
+    }
+
+    fn written(&self) -> MutexGuard<'_, BTreeMap<ServiceKey, Arc<Service>>> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The key of a Service.
+pub fn key(service: &Service) -> ServiceKey {
+    ServiceKey::new(service.namespace().unwrap_or_default(), service.name_any())
+}
+
+/// Whether our write left the same object in a newer version than the watch has seen. Versions of
+/// one object are numbers that grow.
+fn is_newer(own: &Service, seen: &Service) -> bool {
+    let version = |service: &Service| service.metadata.resource_version.as_ref()?.parse().ok();
+    let (own_version, seen_version): (Option<u64>, Option<u64>) = (version(own), version(seen));
+    own.metadata.uid == seen.metadata.uid && own_version > seen_version
+}
+
+fn vanished(key: &ServiceKey) -> CallError {
+    refused(Fault::Transient, format!("Service {key} does not exist any more"))
+}
+
+fn refused(fault: Fault, message: String) -> CallError {
+    CallError {
+        command: PATCH.to_owned(),
+        code: None,
+        fault,
+        effect: Effect::No,
+        retry_after: None,
+        message,
+    }
+}
