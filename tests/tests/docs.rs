@@ -23,3 +23,8 @@ fn the_command_reference_is_generated_from_the_help_texts() {
 fn the_reference_of_codes_is_generated_from_the_tables() {
     hold_page("codes.md", &ccm_core::render::codes::markdown());
 }
+
+#[test]
+fn the_reference_of_events_is_generated_from_the_tables() {
+    hold_page("events.md", &ccm_core::event::markdown());
+}
