@@ -11,6 +11,7 @@ mod connect;
 mod console;
 mod controller;
 pub mod driver;
+pub mod metrics;
 mod moved;
 pub mod ports;
 mod progress;

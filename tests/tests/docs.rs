@@ -25,6 +25,11 @@ fn the_reference_of_the_controllers_flags_is_generated_from_the_help_texts() {
 }
 
 #[test]
+fn the_reference_of_metrics_is_generated_from_the_table() {
+    hold_page("metrics.md", &cloudstack_ccm::metrics::markdown());
+}
+
+#[test]
 fn the_reference_of_codes_is_generated_from_the_tables() {
     hold_page("codes.md", &ccm_core::render::codes::markdown());
 }

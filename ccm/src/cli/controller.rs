@@ -115,6 +115,7 @@ pub(super) struct WorkArgs {
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Controller: Leader election")]
+#[expect(clippy::struct_field_names, reason = "the names of the flags are made of them")]
 pub(super) struct ElectionArgs {
     /// Work only while leading, so that several replicas can run.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]

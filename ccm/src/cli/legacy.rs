@@ -117,9 +117,12 @@ impl Args for LegacyFlags {
 
 impl FromArgMatches for LegacyFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let asks = |flag: &&Legacy| match flag.is_switch {
-            true => matches.get_many(flag.name).is_some_and(|mut on| on.next_back() == Some(&true)),
-            false => matches.contains_id(flag.name),
+        let asks = |flag: &&Legacy| {
+            if flag.is_switch {
+                matches.get_many(flag.name).is_some_and(|mut on| on.next_back() == Some(&true))
+            } else {
+                matches.contains_id(flag.name)
+            }
         };
         Ok(Self(LEGACY.iter().filter(asks).copied().collect()))
     }
