@@ -17,3 +17,4 @@ pub mod ports;
 mod progress;
 pub mod pseudonym;
 pub mod saved;
+pub mod serve;
