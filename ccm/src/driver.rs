@@ -1,12 +1,14 @@
 //! Read, plan, execute. It decides nothing: what may run is the execution's word, what to do is the
 //! plan's.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccm_core::exec::error::CallError;
 use ccm_core::exec::execution::{Execution, Outcome};
 use ccm_core::exec::lanes::Lanes;
 use ccm_core::exec::output::Output;
+use ccm_core::ids::LoadBalancerRuleId;
 use ccm_core::model::policy::Policy;
 use ccm_core::model::{Desired, Learned};
 use ccm_core::observe::CloudState;
@@ -19,6 +21,7 @@ use ccm_core::plan::{Plan, Planned, StepId};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use thiserror::Error;
+use tokio::sync::Notify;
 
 use crate::ports::{Cloud, Cluster, Objects};
 
@@ -124,6 +127,22 @@ pub async fn observe_state(
     Ok(state)
 }
 
+/// The members that planning one Service needs, on top of what was observed.
+///
+/// # Errors
+/// [`DriverError::Read`] if they can't be read.
+pub async fn observe_members(
+    cloud: &impl Cloud,
+    observed: Arc<Observed>,
+    wanted: &BTreeSet<LoadBalancerRuleId>,
+) -> Result<Arc<Observed>, DriverError> {
+    if wanted.is_empty() {
+        return Ok(observed);
+    }
+    let found = cloud.members(wanted).await?;
+    Ok(Arc::new(Observed::clone(&observed).with_members(wanted, found)))
+}
+
 /// Plans all Services that are in the world, in the order of their names.
 ///
 /// # Errors
@@ -142,13 +161,15 @@ pub async fn execute(
     cloud: &impl Cloud,
     cluster: &impl Cluster,
     plan: &Plan,
-    lanes: &Mutex<Lanes>,
+    lanes: &SharedLanes,
     progress: &impl Progress,
 ) -> Result<Outcome, Displaced> {
     let admitted = Admitted::new(plan, lanes)?;
     let mut execution = Execution::new(plan);
     let mut running = FuturesUnordered::new();
     loop {
+        // Before looking: what is given back from now on is heard of.
+        let given_back = lanes.given_back.notified();
         while running.len() < CALLS_IN_FLIGHT && progress.goes_on() {
             let Some((step, call)) = execution.poll_call(&mut admitted.lanes()) else { break };
             progress.started(&step, &call);
@@ -157,11 +178,29 @@ pub async fn execute(
                 (step, result)
             });
         }
+        if progress.goes_on() && execution.is_held_up() {
+            given_back.await;
+            continue;
+        }
         let Some((step, result)) = running.next().await else { break };
         progress.finished(&step, &result);
         execution.handle_result(&step, result, &mut admitted.lanes());
+        lanes.given_back.notify_waiters();
     }
     Ok(execution.finish())
+}
+
+/// The lanes of all plans that are executed at one time.
+#[derive(Debug, Default)]
+pub struct SharedLanes {
+    lanes: Mutex<Lanes>,
+    given_back: Notify,
+}
+
+impl SharedLanes {
+    fn lock(&self) -> MutexGuard<'_, Lanes> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Another plan that is being executed releases an address of this one, or works on one that this
@@ -173,16 +212,16 @@ pub struct Displaced;
 /// A plan that is being executed. It gives its addresses back at its end, however that comes.
 struct Admitted<'a> {
     plan: &'a Plan,
-    lanes: &'a Mutex<Lanes>,
+    lanes: &'a SharedLanes,
 }
 
 impl<'a> Admitted<'a> {
-    fn new(plan: &'a Plan, lanes: &'a Mutex<Lanes>) -> Result<Self, Displaced> {
-        if lock(lanes).admit(plan) { Ok(Self { plan, lanes }) } else { Err(Displaced) }
+    fn new(plan: &'a Plan, lanes: &'a SharedLanes) -> Result<Self, Displaced> {
+        if lanes.lock().admit(plan) { Ok(Self { plan, lanes }) } else { Err(Displaced) }
     }
 
     fn lanes(&self) -> MutexGuard<'a, Lanes> {
-        lock(self.lanes)
+        self.lanes.lock()
     }
 }
 
@@ -190,10 +229,6 @@ impl Drop for Admitted<'_> {
     fn drop(&mut self) {
         self.lanes().dismiss(self.plan);
     }
-}
-
-fn lock(lanes: &Mutex<Lanes>) -> MutexGuard<'_, Lanes> {
-    lanes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn perform(

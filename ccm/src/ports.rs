@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ccm_cloudstack::{Client, Runtime, Transport};
 use ccm_core::exec::error::{CallError, Effect, Fault};
@@ -48,6 +48,20 @@ impl<T: Transport, R: Runtime> Cloud for Client<T, R> {
     }
 }
 
+impl<C: Cloud> Cloud for Arc<C> {
+    async fn observe(&self, scope: &Scope) -> Result<CloudState, CallError> {
+        C::observe(self, scope).await
+    }
+
+    async fn members(&self, rules: &BTreeSet<LoadBalancerRuleId>) -> Result<Members, CallError> {
+        C::members(self, rules).await
+    }
+
+    async fn call(&self, call: &Call) -> Result<Output, CallError> {
+        C::call(self, call).await
+    }
+}
+
 /// Kubernetes.
 pub trait Cluster {
     /// All Services and Nodes.
@@ -55,6 +69,16 @@ pub trait Cluster {
 
     /// Writes to a Service.
     fn patch(&self, patch: &ResolvedPatch) -> impl Future<Output = Result<(), CallError>>;
+}
+
+impl<K: Cluster> Cluster for Arc<K> {
+    async fn read(&self) -> Result<Objects, CallError> {
+        K::read(self).await
+    }
+
+    async fn patch(&self, patch: &ResolvedPatch) -> Result<(), CallError> {
+        K::patch(self, patch).await
+    }
 }
 
 /// The objects that planning needs.

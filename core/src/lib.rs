@@ -10,6 +10,7 @@
 //! [`exec`] for what happens to a plan. The process that watches a cluster asks [`controllers`],
 //! [`election`], [`trigger`] and [`debounce`] whether to act, and [`event`] what to tell.
 
+pub mod agenda;
 pub mod cidr;
 pub mod controllers;
 pub mod debounce;

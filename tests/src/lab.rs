@@ -10,7 +10,6 @@ use ccm_cloudstack::{
     WireRequest, WireResponse,
 };
 use ccm_core::exec::execution::Outcome;
-use ccm_core::exec::lanes::Lanes;
 use ccm_core::ids::{ClusterId, ProjectId, ServiceKey};
 use ccm_core::model::Learned;
 use ccm_core::model::policy::Policy;
@@ -24,7 +23,7 @@ use ccm_core::render::human::{self, Colour};
 use ccm_kubernetes::memory::MemoryCluster;
 use ccm_simulator::world::World;
 use ccm_simulator::{NoAnswer, Protocol, Request, Response, Simulator, TrafficQuery};
-use cloudstack_ccm::driver::{self, Displaced, DriverError, Silent};
+use cloudstack_ccm::driver::{self, Displaced, DriverError, SharedLanes, Silent};
 use cloudstack_ccm::ports::InMemory;
 use jiff::{Timestamp, ToSpan as _};
 
@@ -157,7 +156,7 @@ pub struct Lab {
     /// What executions learned.
     pub learned: Learned,
     /// What all executions share.
-    pub lanes: Mutex<Lanes>,
+    pub lanes: SharedLanes,
     /// What happens between the client and the rest.
     pub troubles: Troubles,
     door: Door,
@@ -261,7 +260,7 @@ impl Lab {
             cluster,
             policy,
             learned: Learned::default(),
-            lanes: Mutex::default(),
+            lanes: SharedLanes::default(),
             troubles: Troubles::default(),
             keys,
             world,

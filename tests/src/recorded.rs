@@ -10,7 +10,6 @@ use ccm_cloudstack::{
     Client, Credentials, Options, Transport, TransportError, WireRequest, WireResponse,
 };
 use ccm_core::exec::execution::Outcome;
-use ccm_core::exec::lanes::Lanes;
 use ccm_core::ids::{ClusterId, ServiceKey};
 use ccm_core::model::Learned;
 use ccm_core::model::policy::Policy;
@@ -21,7 +20,7 @@ use ccm_core::plan::{Plan, Planned};
 use ccm_core::render::document::Document;
 use ccm_kubernetes::manifests::{Assume, read_text};
 use ccm_kubernetes::memory::MemoryCluster;
-use cloudstack_ccm::driver::{self, Silent, World};
+use cloudstack_ccm::driver::{self, SharedLanes, Silent, World};
 use cloudstack_ccm::ports::InMemory;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -259,7 +258,7 @@ impl Recorded {
     /// Carries out a plan that writes to Kubernetes only.
     pub fn write(&self, plan: &Plan) -> Outcome {
         assert!(!plan.touches_cloud(), "a recording takes no changes: {plan:#?}");
-        let lanes = Mutex::new(Lanes::default());
+        let lanes = SharedLanes::default();
         block_on(driver::execute(&self.client, &self.cluster, plan, &lanes, &Silent))
             .expect("nothing else runs")
     }

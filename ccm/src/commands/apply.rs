@@ -8,12 +8,11 @@
 //! 3. A failed step skips its dependents. Other Services go on.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, bail};
 use ccm_cloudstack::{Client, HttpTransport, Runtime as _, TokioRuntime};
-use ccm_core::exec::lanes::Lanes;
 use ccm_core::ids::ServiceKey;
 use ccm_core::model::policy::{Mode, Policy};
 use ccm_core::model::{Desired, Learned};
@@ -28,7 +27,7 @@ use crate::cli::ApplyArgs;
 use crate::config::Config;
 use crate::connect;
 use crate::console::Console;
-use crate::driver::{self, Progress as _};
+use crate::driver::{self, Progress as _, SharedLanes};
 use crate::moved::differences;
 use crate::progress::{Steps, Writes, shortfall};
 use crate::saved::SavedPlan;
@@ -147,7 +146,7 @@ impl Apply<'_> {
         let plan = &planned.plan;
         self.console.say(&plan.service.to_string());
         let progress = Steps::new(self.console, Writes::Hidden, stopped);
-        let lanes = Mutex::new(Lanes::default());
+        let lanes = SharedLanes::default();
         let objects = &self.saved.objects;
         let outcome = driver::execute(&self.client, objects, plan, &lanes, &progress).await?;
         self.learned.absorb(outcome.lessons.clone(), TokioRuntime.now());

@@ -1,6 +1,5 @@
 //! `simulate`: a CloudStack model on a port.
 
-use std::future::Future;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context as _, Result};
@@ -13,6 +12,7 @@ use super::Exit;
 use crate::cli::SimulateArgs;
 use crate::console::Console;
 use crate::saved::{Access, write_text};
+use crate::signal::stop_signal;
 
 /// Serves until somebody stops it.
 pub(super) async fn run(args: SimulateArgs, console: Console) -> Result<Exit> {
@@ -36,24 +36,4 @@ pub(super) async fn run(args: SimulateArgs, console: Console) -> Result<Exit> {
     console.say(&format!("CloudStack {} (simulated) at {url}; ctrl-C stops it", world.release));
     http::serve(listener, simulator, || TokioRuntime.now(), latency, stopped).await?;
     Ok(Exit::Done)
-}
-
-/// Ready on ctrl-C or SIGTERM.
-fn stop_signal() -> Result<impl Future<Output = ()> + Send + 'static> {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        Ok(async move {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-        })
-    }
-    #[cfg(not(unix))]
-    Ok(async {
-        let _ = tokio::signal::ctrl_c().await;
-    })
 }

@@ -1,12 +1,68 @@
-//! The controller.
+//! The controller process: what runs in a cluster.
+//!
+//! | File | Holds |
+//! |---|---|
+//! | `process.rs` | start, leadership, stop |
+//! | `work.rs` | what a leader does |
+//! | `election.rs` | the Lease: who may change anything |
+//! | `monitored.rs` | CloudStack, as it answers: health and metrics |
+//! | `live.rs` | the watched cluster, as the controllers need it |
+//! | `services/` | the Service controller |
+//! | `nodes.rs` | the Node controller |
+//! | `lifecycle.rs` | the Node lifecycle controller |
+//! | `snapshots.rs` | readings of CloudStack that all share |
+//! | `recorder.rs` | events |
+//! | `plans.rs` | the latest plans, in a dry run |
+//! | `ports.rs` | what the controllers need of their surroundings |
 
-use anyhow::{Result, bail};
+mod election;
+pub mod lifecycle;
+mod live;
+mod monitored;
+pub mod nodes;
+pub mod plans;
+pub mod ports;
+mod process;
+mod recorder;
+pub mod services;
+pub mod snapshots;
+mod work;
 
-use crate::cli::ControllerArgs;
-use crate::commands::Exit;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-/// Watches a cluster and serves it until it is stopped.
-#[expect(clippy::unused_async, reason = "what waits is not built yet")]
-pub(crate) async fn run(_: &ControllerArgs) -> Result<Exit> {
-    bail!("not built yet")
+use ccm_core::event::correlate::ObjectRef;
+use ccm_core::model::node::Node;
+use ccm_core::parse;
+use jiff::Timestamp;
+
+use crate::ports::Cluster;
+
+pub(crate) use process::run;
+
+/// From 0.0 to 1.0, from random text: the first 32 bits of a UUID.
+fn jitter(uuid: &str) -> f64 {
+    let bits = uuid.get(..8).and_then(|hex| u32::from_str_radix(hex, 16).ok()).unwrap_or_default();
+    f64::from(bits) / f64::from(u32::MAX)
+}
+
+fn between(now: Timestamp, at: Timestamp) -> Duration {
+    Duration::try_from(at.duration_since(now)).unwrap_or_default()
+}
+
+/// All Nodes; none if they can't be read.
+async fn nodes_by_name(cluster: &impl Cluster) -> BTreeMap<String, Node> {
+    let objects = cluster.read().await.unwrap_or_default();
+    objects.nodes.iter().map(|raw| (raw.name.clone(), parse::node(raw))).collect()
+}
+
+/// A Node as events name it.
+fn node_reference(node: &Node) -> ObjectRef {
+    ObjectRef {
+        api_version: "v1",
+        kind: "Node",
+        namespace: String::new(),
+        name: node.name.clone(),
+        uid: node.uid.as_ref().map(ToString::to_string).unwrap_or_default(),
+    }
 }

@@ -2,6 +2,7 @@
 //! by side; takes what became of them. A failed step skips its dependents and nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -44,6 +45,14 @@ impl StepError {
             Self::Call(error) => error.fault,
             Self::AddressInUse(_) => Fault::Refused,
             Self::Unresolved(_) => Fault::Bug,
+        }
+    }
+
+    /// How long the server asked to wait.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Call(error) => error.retry_after,
+            Self::AddressInUse(_) | Self::Unresolved(_) => None,
         }
     }
 }
@@ -140,13 +149,21 @@ impl<'p> Execution<'p> {
         Outcome { done, failed, skipped, worst_fault, lessons }
     }
 
+    /// Whether a step waits for nothing but the end of a call that is out for another plan.
+    pub fn is_held_up(&self) -> bool {
+        self.running.is_empty() && self.plan.steps.iter().any(|step| self.is_due(step))
+    }
+
     fn is_ready(&self, step: &Step, lanes: &Lanes) -> bool {
+        self.is_due(step)
+            && resolve(&step.action, &self.outputs).is_none_or(|call| lanes.is_free_for(&call))
+    }
+
+    fn is_due(&self, step: &Step) -> bool {
         let untouched = !self.running.contains_key(&step.id)
             && !self.outputs.contains_key(&step.id)
             && !self.failed.contains_key(&step.id);
-        untouched
-            && step.after.iter().all(|id| self.outputs.contains_key(id))
-            && resolve(&step.action, &self.outputs).is_none_or(|call| lanes.is_free_for(&call))
+        untouched && step.after.iter().all(|id| self.outputs.contains_key(id))
     }
 
     /// What shows only in the fresh read would be found by every further plan, and again.

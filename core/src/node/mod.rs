@@ -6,11 +6,11 @@
 //! | `label.rs` | zone, region and instance type, and how they are spelled |
 //! | `metadata.rs` | what is written on a Node: at its initialisation and afterwards |
 //! | `lifecycle.rs` | whether a Node that is not ready is shut down, or gone and to be deleted |
+//! | `agenda.rs` | when Nodes are looked at, and how often CloudStack is asked for one |
 //! | `note.rs` | what is told about a Node |
-//!
-//! The controller that carries these decisions out is yet to come.
 
 pub mod address;
+pub mod agenda;
 pub mod label;
 pub mod lifecycle;
 pub mod metadata;

@@ -33,6 +33,15 @@ impl Scope {
         scope
     }
 
+    /// Whether a state of this scope tells everything that one of the other would.
+    pub fn covers(&self, other: &Self) -> bool {
+        let Self { project, addresses, address_ids, jobs } = other;
+        self.project == *project
+            && self.addresses.is_superset(addresses)
+            && self.address_ids.is_superset(address_ids)
+            && self.jobs.is_superset(jobs)
+    }
+
     fn add(&mut self, service: &Service) {
         self.addresses.extend(service.requested_address);
         let recorded = &service.recorded;

@@ -25,6 +25,7 @@ mod service;
 pub use error::{ParseError, ParseErrors, Place, SpecWarning};
 pub use node::node;
 pub use provider_id::{provider_id, provider_id_of};
+pub use recorded::cluster_id_in_use;
 pub use service::{ParseContext, SOURCE_LIST_LIMIT, derived_uid, service};
 
 use crate::model::{Desired, Learned};

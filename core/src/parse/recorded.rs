@@ -4,7 +4,9 @@
 //! as absent, and so does the verdict beside it, unless a record of this Service stands there too.
 //! What can't be read counts as absent as well, with a warning.
 
-use crate::ids::{PublicIpId, ServiceUid};
+use std::collections::BTreeMap;
+
+use crate::ids::{ClusterId, PublicIpId, ServiceUid};
 use crate::model::record::{FINALIZER, ForkRecord, Intents, Record, Recorded, Verdict};
 use crate::parse::annotations;
 use crate::parse::error::SpecWarning;
@@ -38,6 +40,24 @@ pub(super) fn recorded(
         fork,
         ingress: raw.ingress.clone(),
     }
+}
+
+/// The cluster id that the Services of a cluster carry in their own records: that of most of them,
+/// the first in order of two. A cluster keeps it for good, also if what it was taken from is gone.
+pub fn cluster_id_in_use<'a>(
+    services: impl IntoIterator<Item = &'a RawService>,
+) -> Option<ClusterId> {
+    let mut counts: BTreeMap<ClusterId, usize> = BTreeMap::new();
+    for raw in services {
+        let record =
+            raw.annotations.get(annotations::RECORD).and_then(|text| Record::parse(text).ok());
+        let own = record.filter(|record| raw.uid.as_deref() == Some(record.service.as_str()));
+        if let Some(record) = own {
+            *counts.entry(record.cluster).or_default() += 1;
+        }
+    }
+    let most = counts.values().copied().max()?;
+    counts.into_iter().find(|(_, count)| *count == most).map(|(id, _)| id)
 }
 
 fn read<T, E: ToString>(
@@ -150,5 +170,25 @@ mod tests {
             codes,
             ["UnreadableRecord", "UnreadableRecord", "UnreadableRecord", "UnreadableVerdict"]
         );
+    }
+
+    #[test]
+    fn the_cluster_id_in_use_is_that_of_most_own_records() {
+        let service = |name: &str, uid: &str, cluster: &str, of: &str| RawService {
+            name: name.into(),
+            uid: Some(uid.into()),
+            annotations: [(
+                annotations::RECORD.into(),
+                format!(r#"{{"v":1,"cluster":"{cluster}","service":"{of}","addresses":[]}}"#),
+            )]
+            .into(),
+            ..RawService::default()
+        };
+        let uids = ["6f1c2a30-5b7e-4c11-9d02-1a2b3c4d5e6f", "7f1c2a30-5b7e-4c11-9d02-1a2b3c4d5e6f"];
+        let copies = ["a", "b"].map(|name| service(name, uids[0], "elsewhere", uids[1]));
+        let own = service("c", uids[1], "prod", uids[1]);
+        assert_eq!(cluster_id_in_use(&copies), None);
+        assert_eq!(cluster_id_in_use(copies.iter().chain([&own])).unwrap().as_str(), "prod");
+        assert_eq!(cluster_id_in_use(&[RawService::default()]), None);
     }
 }

@@ -37,7 +37,7 @@ pub struct Planner<'a> {
 }
 
 /// How much of what a record vouches for is read all the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Depth {
     /// Nothing: after a restart, after an event.
     Quick,

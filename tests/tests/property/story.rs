@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::sync::Mutex;
 
 use ccm_core::exec::execution::StepError;
-use ccm_core::exec::lanes::Lanes;
 use ccm_core::ids::ServiceKey;
 use ccm_core::model::Learned;
 use ccm_core::parse::raw::RawService;
@@ -279,7 +278,7 @@ impl Story {
             failures.borrow_mut().extend(found);
         };
         let wire = Interrupted::new(&self.lab.client, &self.lab.cluster, interruption, &watch);
-        let lanes = Mutex::new(Lanes::default());
+        let lanes = SharedLanes::default();
         let outcome = block_on(driver::execute(&wire, &wire, &planned.plan, &lanes, &Silent))
             .expect("nothing else runs");
         let failures = failures.into_inner();

@@ -3,6 +3,7 @@
 //! | File | Holds |
 //! |---|---|
 //! | `connect.rs` | from a kubeconfig, or from inside of a cluster, to a client |
+//! | `watch.rs` | a watch that keeps a store up to date |
 //! | `services.rs` | Services and Nodes as watched, and planned writes to Services |
 //! | `nodes.rs` | writes to Nodes |
 //! | `lease.rs` | the Lease of leader election |
@@ -11,10 +12,12 @@
 //! | `failure.rs` | what a failed request means |
 
 pub mod connect;
+pub mod events;
 mod failure;
 pub mod lease;
 pub mod nodes;
 pub mod review;
 pub mod services;
+pub mod watch;
 
 pub use failure::call_error;

@@ -30,13 +30,20 @@ pub struct WatchedCluster {
     written: Mutex<BTreeMap<ServiceKey, Arc<Service>>>,
 }
 
-/// A Service after a write that the API server took.
+/// A Service in one version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct Versioned {
     /// The Service.
     pub service: RawService,
     /// Its `metadata.resourceVersion`.
     pub version: String,
+}
+
+impl From<&Service> for Versioned {
+    fn from(service: &Service) -> Self {
+        let version = service.resource_version().unwrap_or_default();
+        Self { service: convert::service(service), version }
+    }
 }
 
 impl WatchedCluster {
@@ -60,16 +67,21 @@ impl WatchedCluster {
         known.iter().map(|(key, seen)| convert::service(written.get(key).unwrap_or(seen))).collect()
     }
 
+    /// One Service, as of the last watch event.
+    pub fn seen(&self, key: &ServiceKey) -> Option<Versioned> {
+        self.services.get(&reference(key)).map(|service| Versioned::from(&*service))
+    }
+
     /// All Nodes, as of the last watch event.
     pub fn nodes(&self) -> Vec<RawNode> {
         self.nodes.state().iter().map(|node| convert::node(node)).collect()
     }
 
-    /// Writes to a Service.
+    /// Writes to a Service; gives it as it is afterwards.
     ///
     /// # Errors
     /// [`CallError`] if the API server did not take it, or there is no such Service any more.
-    pub async fn patch(&self, patch: &ResolvedPatch) -> Result<Written, CallError> {
+    pub async fn patch(&self, patch: &ResolvedPatch) -> Result<Versioned, CallError> {
         let key = &patch.service;
         let current = self.current(key).ok_or_else(|| vanished(key))?;
         let body = patch::body(&current, patch, &self.cluster_id)
@@ -78,15 +90,13 @@ impl WatchedCluster {
         let params = PatchParams::default();
         let after = api.patch_status(&key.name, &params, &Patch::Merge(&body)).await;
         let after = after.map_err(|error| call_error(PATCH, &error))?;
-        let version = after.resource_version().unwrap_or_default();
-        let service = convert::service(&after);
+        let written = Versioned::from(&after);
         self.written().insert(key.clone(), Arc::new(after));
-        Ok(Written { service, version })
+        Ok(written)
     }
 
     fn current(&self, key: &ServiceKey) -> Option<Arc<Service>> {
-        let at = ObjectRef::new(&key.name).within(&key.namespace);
-        let seen = self.services.get(&at)?;
+        let seen = self.services.get(&reference(key))?;
         let own = self.written().get(key).filter(|own| is_newer(own, &seen)).cloned();
         Some(own.unwrap_or(seen))
     }
@@ -94,6 +104,10 @@ impl WatchedCluster {
     fn written(&self) -> MutexGuard<'_, BTreeMap<ServiceKey, Arc<Service>>> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn reference(key: &ServiceKey) -> ObjectRef<Service> {
+    ObjectRef::new(&key.name).within(&key.namespace)
 }
 
 /// The key of a Service.

@@ -2,12 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use ccm_cloudstack::{Client, HttpTransport, Runtime as _};
-use ccm_core::exec::lanes::Lanes;
 use ccm_core::ids::{ClusterId, LoadBalancerRuleId, ServiceKey};
 use ccm_core::model::Learned;
 use ccm_core::model::policy::Policy;
@@ -21,7 +19,7 @@ use ccm_kubernetes::memory::MemoryCluster;
 use super::stage::{Clock, Stage, manifests};
 use crate::commands::VERSION;
 use crate::connect;
-use crate::driver::{self, World};
+use crate::driver::{self, SharedLanes, World};
 use crate::ports::InMemory;
 use crate::progress::{Steps, Writes, shortfall};
 
@@ -113,7 +111,7 @@ impl<'a> Cluster<'a> {
             self.stage.say(&format!("\n{}", human::print(&document, console.colour).trim_end()))?;
             let never = AtomicBool::new(false);
             let steps = Steps::new(console, Writes::Shown, &never);
-            let lanes = Mutex::new(Lanes::default());
+            let lanes = SharedLanes::default();
             self.stage.say("")?;
             let outcome =
                 driver::execute(&self.client, &self.kubernetes, plan, &lanes, &steps).await?;

@@ -1,0 +1,151 @@
+//! The Node lifecycle controller (`cloud-node-lifecycle`): Nodes whose machine is stopped are
+//! tainted, those whose machine is gone are deleted. Whether one is gone is the core's word.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_cloudstack::Runtime;
+use ccm_core::event::Occasion;
+use ccm_core::event::announced::Announced;
+use ccm_core::exec::error::CallError;
+use ccm_core::ids::VirtualMachineId;
+use ccm_core::model::node::Node;
+use ccm_core::node::agenda::Pace;
+use ccm_core::node::lifecycle::{
+    Answer, LifecyclePolicy, NodeVerdict, NodeWatch, Round, questions,
+};
+use ccm_kubernetes::live::nodes::TaintChange;
+use tracing::{debug, info, warn};
+
+use super::ports::{Fence, Inventory, NodeWrites, Tell};
+use super::{node_reference, nodes_by_name};
+use crate::ports::Cluster;
+
+/// See the module.
+pub struct LifecycleController<C, K, R> {
+    /// CloudStack.
+    pub cloud: C,
+    /// Kubernetes.
+    pub cluster: K,
+    /// Time.
+    pub runtime: R,
+    /// `--node-monitor-period`.
+    pub period: Duration,
+    /// When a Node may be deleted.
+    pub policy: LifecyclePolicy,
+    /// Hears of what happens.
+    pub teller: Arc<dyn Tell>,
+    /// Says whether this process may change anything.
+    pub fence: Arc<dyn Fence>,
+}
+
+/// What is remembered from round to round.
+#[derive(Default)]
+struct Memory {
+    watch: NodeWatch,
+    pace: Pace,
+    announced: Announced<String>,
+}
+
+impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> LifecycleController<C, K, R> {
+    /// Works for ever.
+    pub async fn run(&self) {
+        let mut memory = Memory::default();
+        loop {
+            self.look_around(&mut memory).await;
+            tokio::time::sleep(self.period).await;
+        }
+    }
+
+    async fn look_around(&self, memory: &mut Memory) {
+        let nodes = nodes_by_name(&self.cluster).await;
+        let round = self.ask(&nodes, &mut memory.pace).await;
+        let now = self.runtime.now();
+        let verdicts = memory.watch.judge(&nodes, &round, &self.policy, now);
+        for (name, verdict) in verdicts {
+            let Some(node) = nodes.get(&name).filter(|node| is_settled_by(node, &round)) else {
+                continue;
+            };
+            self.tell_held(node, &verdict, &mut memory.announced);
+            if let Err(error) = self.act(node, &verdict).await {
+                warn!(node = name, %error, "could not be written");
+            }
+        }
+    }
+
+    /// Asks for the machines of Nodes that are not ready, those whose turn it is.
+    async fn ask(&self, nodes: &BTreeMap<String, Node>, pace: &mut Pace) -> Round {
+        let due = pace.due(&questions(nodes.values()), self.runtime.now());
+        let mut answers: BTreeMap<VirtualMachineId, Answer> = BTreeMap::new();
+        for id in due {
+            let answer = self.cloud.machine(&id).await;
+            pace.handle(&id, &answer, self.runtime.now());
+            answers.insert(id, answer);
+        }
+        let scope_proven = self.proves_scope(&answers).await;
+        Round { answers, scope_proven }
+    }
+
+    /// Whether the same credentials see any machine: only needed where one seems to be gone.
+    async fn proves_scope(&self, answers: &BTreeMap<VirtualMachineId, Answer>) -> bool {
+        let found = |answer: &Answer| matches!(answer, Answer::Found(_));
+        if answers.values().any(found) {
+            return true;
+        }
+        if !answers.values().any(|answer| *answer == Answer::Absent) {
+            return false;
+        }
+        self.cloud.machines().await.is_ok_and(|machines| !machines.is_empty())
+    }
+
+    fn tell_held(&self, node: &Node, verdict: &NodeVerdict, announced: &mut Announced<String>) {
+        let held = (*verdict == NodeVerdict::TooMany).then(|| verdict.event(&node.name)).flatten();
+        let standing = held.into_iter().collect();
+        for event in announced.handle(node.name.clone(), standing, false, self.runtime.now()) {
+            self.teller.tell(&node_reference(node), &event);
+        }
+    }
+
+    async fn act(&self, node: &Node, verdict: &NodeVerdict) -> Result<(), CallError> {
+        if !self.fence.may_change() {
+            return Ok(());
+        }
+        match verdict {
+            NodeVerdict::ShutDown => {
+                info!(node = node.name, "its machine is stopped: tainted");
+                self.cluster.taint(&node.name, TaintChange::ShutDown).await
+            }
+            NodeVerdict::Return => {
+                info!(node = node.name, "ready again: shutdown taint removed");
+                self.cluster.taint(&node.name, TaintChange::Return).await
+            }
+            NodeVerdict::Delete(uid) => {
+                info!(node = node.name, "its machine is gone: deleted");
+                if let Some(event) = verdict.event(&node.name) {
+                    self.teller.tell(&node_reference(node), &event);
+                }
+                let deleted = self.cluster.delete_node(&node.name, uid).await;
+                if let Err(error) = &deleted {
+                    let (node_name, error) = (node.name.clone(), error.to_string());
+                    let failed = Occasion::DeletingNodeFailed { node: node_name, error };
+                    self.teller.tell(&node_reference(node), &failed.event());
+                }
+                deleted
+            }
+            NodeVerdict::Unconfirmed | NodeVerdict::TooMany | NodeVerdict::Unknown(_) => {
+                debug!(node = node.name, ?verdict, "left alone");
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Whether this round says anything about a Node: one that is ready, or that was asked for.
+fn is_settled_by(node: &Node, round: &Round) -> bool {
+    use ccm_core::model::node::ProviderId;
+    match &node.provider_id {
+        ProviderId::CloudStack(id) => node.ready || round.answers.contains_key(id),
+        ProviderId::None | ProviderId::Foreign(_) => node.ready,
+    }
+}

@@ -1,0 +1,183 @@
+//! The Node controller (`cloud-node`): new Nodes are initialised, all of them kept right.
+//!
+//! One reading of the virtual machines serves all Nodes that are due. What is written is the core's
+//! word; here it is written: addresses first, then the rest in one patch.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_cloudstack::Runtime;
+use ccm_core::event::Occasion;
+use ccm_core::event::announced::Announced;
+use ccm_core::exec::error::{CallError, Fault};
+use ccm_core::model::node::Node;
+use ccm_core::node::agenda::{Due, NodeAgenda};
+use ccm_core::node::label::Spellings;
+use ccm_core::node::metadata::{self, Metadata, Surroundings};
+use ccm_core::observe::machines::{Machines, Match, VirtualMachines};
+use futures_util::{Stream, StreamExt as _};
+use tracing::{debug, info, warn};
+
+use super::ports::{Fence, Inventory, NodeWrites, Tell};
+use super::{between, jitter, node_reference, nodes_by_name};
+use crate::ports::Cluster;
+
+/// How the Node controller works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// `--node-status-update-frequency`.
+    pub every: Duration,
+    /// `region` of the cloud-config.
+    pub region: Option<String>,
+}
+
+/// See the module.
+pub struct NodeController<C, K, R> {
+    /// CloudStack.
+    pub cloud: C,
+    /// Kubernetes.
+    pub cluster: K,
+    /// Time.
+    pub runtime: R,
+    /// How it works.
+    pub settings: Settings,
+    /// Hears of what happens.
+    pub teller: Arc<dyn Tell>,
+    /// Says whether this process may change anything.
+    pub fence: Arc<dyn Fence>,
+}
+
+impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> NodeController<C, K, R> {
+    /// Works as long as `changed` has items: one whenever a Node may have changed.
+    pub async fn run(&self, changed: impl Stream<Item = ()>) {
+        tokio::pin!(changed);
+        let mut agenda = NodeAgenda::new(self.settings.every, self.runtime.now());
+        let mut announced = Announced::new();
+        loop {
+            let nodes = nodes_by_name(&self.cluster).await;
+            let now = self.runtime.now();
+            let due = match agenda.due(&nodes, now) {
+                Due::All => nodes.keys().cloned().collect(),
+                Due::New(names) => names,
+                Due::NoneUntil(at) => {
+                    tokio::select! {
+                        item = changed.next() => if item.is_none() { return },
+                        () = tokio::time::sleep(between(now, at)) => {}
+                    }
+                    continue;
+                }
+            };
+            if due.len() == nodes.len() {
+                agenda.handle_refresh(now);
+            }
+            self.look_after(&nodes, &due, &mut agenda, &mut announced).await;
+        }
+    }
+
+    async fn look_after(
+        &self,
+        nodes: &BTreeMap<String, Node>,
+        due: &BTreeSet<String>,
+        agenda: &mut NodeAgenda,
+        announced: &mut Announced<String>,
+    ) {
+        let machines = match self.cloud.machines().await {
+            Ok(machines) => machines,
+            Err(error) => {
+                warn!(%error, nodes = due.len(), "virtual machines could not be listed");
+                for name in due {
+                    self.note(agenda, nodes, name, Some(error.fault));
+                }
+                return;
+            }
+        };
+        let machines: VirtualMachines =
+            machines.into_iter().map(|machine| (machine.id.clone(), machine)).collect();
+        let matched = Machines::new(nodes, &machines);
+        let spellings = Spellings::of(nodes.values());
+        let region = self.settings.region.as_deref();
+        let surroundings = Surroundings { spellings: &spellings, region };
+        for node in due.iter().filter_map(|name| nodes.get(name)) {
+            let Some(found) = matched.matches.get(&node.name) else { continue };
+            let machine = match found {
+                Match::Machine(id) | Match::Replaced { machine: id, .. } => machines.get(id),
+                Match::Ambiguous(_) | Match::Missing | Match::Foreign => None,
+            };
+            let metadata = metadata::plan(node, found, machine, &surroundings);
+            self.tell_standing(node, &metadata, announced);
+            let failure = self.write(node, &metadata).await;
+            // Without a machine, or with addresses that can't be right, it stays tainted.
+            let waits =
+                node.taints.uninitialized && !metadata.patch.initialise && *found != Match::Foreign;
+            let failure = failure.or(waits.then_some(Fault::Transient));
+            self.note(agenda, nodes, &node.name, failure);
+        }
+    }
+
+    /// Whether a new Node is initialised now, for the agenda.
+    fn note(
+        &self,
+        agenda: &mut NodeAgenda,
+        nodes: &BTreeMap<String, Node>,
+        name: &str,
+        failure: Option<Fault>,
+    ) {
+        if nodes.get(name).is_some_and(|node| node.taints.uninitialized) {
+            let jitter = jitter(&self.runtime.fresh_uuid());
+            agenda.handle_new(name, failure, self.runtime.now(), jitter);
+        }
+    }
+
+    fn tell_standing(&self, node: &Node, metadata: &Metadata, announced: &mut Announced<String>) {
+        let standing = metadata.notes.iter().map(|note| note.event()).collect();
+        let settled = !node.taints.uninitialized;
+        let now = self.runtime.now();
+        for event in announced.handle(node.name.clone(), standing, settled, now) {
+            self.teller.tell(&node_reference(node), &event);
+        }
+    }
+
+    /// Writes what is planned; gives the fault of what failed.
+    async fn write(&self, node: &Node, metadata: &Metadata) -> Option<Fault> {
+        let Metadata { addresses, patch, notes: _ } = metadata;
+        if addresses.is_none() && patch.is_empty() {
+            return None;
+        }
+        match self.write_in_order(node, metadata).await {
+            Ok(true) => {
+                info!(node = node.name, initialised = patch.initialise, "written");
+                if patch.initialise {
+                    let event = Occasion::Synced {}.event();
+                    self.teller.tell(&node_reference(node), &event);
+                }
+                None
+            }
+            Ok(false) => {
+                debug!(node = node.name, "not written: this process does not lead any more");
+                None
+            }
+            Err(error) => {
+                warn!(node = node.name, %error, "could not be written");
+                Some(error.fault)
+            }
+        }
+    }
+
+    async fn write_in_order(&self, node: &Node, metadata: &Metadata) -> Result<bool, CallError> {
+        let Metadata { addresses, patch, notes: _ } = metadata;
+        if let Some(addresses) = addresses {
+            if !self.fence.may_change() {
+                return Ok(false);
+            }
+            self.cluster.set_addresses(&node.name, addresses).await?;
+        }
+        if !patch.is_empty() {
+            if !self.fence.may_change() {
+                return Ok(false);
+            }
+            self.cluster.patch_node(&node.name, patch).await?;
+        }
+        Ok(true)
+    }
+}

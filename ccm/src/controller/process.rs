@@ -1,0 +1,329 @@
+//! The life of the process: wait for both sides, wait for the Lease, work, stop in order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use ccm_cloudstack::{Client, HttpTransport, Runtime as _, TokioRuntime};
+use ccm_core::controllers::Controller;
+use ccm_core::event::correlate::ObjectRef;
+use ccm_core::event::{Occasion, Turn};
+use ccm_core::exec::error::{CallError, Fault};
+use ccm_kubernetes::live::connect;
+use ccm_kubernetes::live::events::EventWriter;
+use ccm_kubernetes::live::lease::LeaseLock;
+use ccm_kubernetes::live::review::Reviewer;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use super::election::{Leadership, Standing};
+use super::monitored::MonitoredCloud;
+use super::plans::LatestPlans;
+use super::ports::{Fence, Tell};
+use super::recorder::Recorder;
+use super::work::Work;
+use crate::cli::{ControllerArgs, ControllerOptions, ElectionOptions, ServingOptions};
+use crate::commands::{Exit, VERSION};
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::serve::{Delegated, Health, Server, Site, configz};
+use crate::signal::stop_signal;
+
+/// How long running calls may take to end after SIGTERM. Kubernetes kills after 30 s by default.
+const GRACE: Duration = Duration::from_secs(24);
+/// How long giving up the Lease, and writing the last events, may take each.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// First and longest pause before something that does not answer is asked again.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+pub(super) type CloudStack = Client<HttpTransport, TokioRuntime>;
+
+/// Runs until it is told to stop, or loses the Lease.
+pub(crate) async fn run(args: &ControllerArgs) -> Result<Exit> {
+    info!(version = VERSION, "cloudstack-ccm");
+    for warning in args.warnings() {
+        warn!("{warning}");
+    }
+    let options = args.options()?;
+    let config = crate::connect::config(&args.connect)?;
+    for setting in &config.effective {
+        info!("configured: {setting}");
+    }
+    if !options.controllers.runs(Controller::Service) {
+        info!("the Service controller is disabled by --controllers: no load balancer is touched");
+    }
+    let stop = stop_on_signal()?;
+    let process = Process::new(options, config, stop).await?;
+    process.live().await
+}
+
+/// Cancelled by ctrl-C and SIGTERM.
+fn stop_on_signal() -> Result<CancellationToken> {
+    let stop = CancellationToken::new();
+    let (signal, stopping) = (stop_signal()?, stop.clone());
+    tokio::spawn(async move {
+        signal.await;
+        info!("stopping: running calls are finished, no new one is started");
+        stopping.cancel();
+    });
+    Ok(stop)
+}
+
+struct Process {
+    options: ControllerOptions,
+    config: Config,
+    kubernetes: kube::Client,
+    cloud: Arc<MonitoredCloud>,
+    metrics: Arc<Metrics>,
+    health: Health,
+    plans: Arc<LatestPlans>,
+    server: Option<Server>,
+    identity: String,
+    recorder: Arc<Recorder>,
+    recording: tokio::task::JoinHandle<()>,
+    stop: CancellationToken,
+}
+
+impl Process {
+    async fn new(
+        options: ControllerOptions,
+        config: Config,
+        stop: CancellationToken,
+    ) -> Result<Self> {
+        let kubernetes =
+            connect::client(options.kubeconfig.as_deref(), options.master.as_deref()).await?;
+        let metrics = Arc::new(Metrics::new(VERSION));
+        metrics.dry_run(options.dry_run);
+        let health = Health::new();
+        let plans = Arc::<LatestPlans>::default();
+        let server = match &options.serving {
+            Some(serving) => {
+                let site = Site {
+                    health: health.clone(),
+                    metrics: Arc::clone(&metrics),
+                    configuration: configz(&options, &config),
+                    plans: shown(&options, &plans),
+                };
+                Some(serve(&options, serving, site).await?)
+            }
+            None => None,
+        };
+        let cloud = crate::connect::client(&config, config.project.as_ref(), TokioRuntime)?;
+        let cloud = cloud.metered(Arc::<Metrics>::clone(&metrics));
+        let host = hostname();
+        let writer = EventWriter::new(kubernetes.clone(), host.clone());
+        let (recorder, record) = Recorder::new(writer, || TokioRuntime.now(), Arc::clone(&metrics));
+        Ok(Self {
+            options,
+            config,
+            kubernetes,
+            cloud: Arc::new(MonitoredCloud::new(cloud, Arc::clone(&metrics), &health)),
+            metrics,
+            health,
+            plans,
+            server,
+            identity: format!("{host}_{}", TokioRuntime.fresh_uuid()),
+            recorder: Arc::new(recorder),
+            recording: tokio::spawn(record),
+            stop,
+        })
+    }
+
+    async fn live(self) -> Result<Exit> {
+        let stopped = self.stop.clone();
+        let ready = async {
+            self.wait_for("the API server", async || self.api_server().await).await;
+            self.wait_for("CloudStack", async || self.cloud.discover().await).await;
+        };
+        tokio::select! {
+            () = ready => {}
+            () = stopped.cancelled() => return Ok(Exit::Done),
+        }
+        let exit = match self.options.election.clone() {
+            Some(election) => self.work_while_leading(&election).await,
+            None => {
+                info!("no leader election: nothing may run beside this process");
+                let fence = Arc::new(UntilStopped(self.stop.clone()));
+                self.work(fence).await.map(|()| Exit::Done)
+            }
+        };
+        let Self { recorder, recording, server, .. } = self;
+        drop(recorder);
+        if let Some(server) = server {
+            server.stop().await;
+        }
+        // What was told last is written before the process ends, if that is quick.
+        let _ = tokio::time::timeout(FAREWELL, recording).await;
+        exit
+    }
+
+    async fn api_server(&self) -> Result<(), CallError> {
+        let version = self.kubernetes.apiserver_version().await;
+        let version =
+            version.map_err(|error| ccm_kubernetes::live::call_error("version", &error))?;
+        info!(version = version.git_version, "the API server answers");
+        Ok(())
+    }
+
+    /// Asks until there is an answer.
+    async fn wait_for(&self, whom: &str, ask: impl AsyncFn() -> Result<(), CallError>) {
+        let (mut pause, longest) = PAUSES;
+        while let Err(found) = ask().await {
+            if found.fault == Fault::Permission {
+                error!(error = %found, "{whom} refuses the credentials; trying again in {pause:?}");
+            } else {
+                warn!(error = %found, "waiting for {whom}; trying again in {pause:?}");
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(longest);
+        }
+    }
+
+    async fn work_while_leading(&self, options: &ElectionOptions) -> Result<Exit> {
+        let ElectionOptions { timing, namespace, name } = options;
+        let leadership = Arc::new(Leadership::new(&self.identity, *timing));
+        let elected = self.health.leader_election();
+        self.metrics.leads(name, false);
+        let mut standing = leadership.standing();
+        let lock =
+            LeaseLock::new(self.kubernetes.clone(), namespace, name, timing.request_timeout());
+        let campaign = {
+            let leadership = Arc::clone(&leadership);
+            tokio::spawn(async move { leadership.campaign(&lock).await })
+        };
+        info!(
+            identity = self.identity,
+            lease = format!("{namespace}/{name}"),
+            "waiting for the Lease"
+        );
+        let turn = standing.wait_for(|standing| *standing != Standing::Candidate);
+        tokio::select! {
+            standing = turn => drop(standing),
+            () = self.stop.cancelled() => {}
+        }
+        let mut exit = Ok(Exit::Done);
+        if leadership.may_change() {
+            info!("leading");
+            self.metrics.leads(name, true);
+            self.tell_election(options, Turn::Became);
+            let mut standing = leadership.standing();
+            let fence: Arc<dyn Fence> = Arc::new(WhileLeading {
+                leadership: Arc::clone(&leadership),
+                stop: self.stop.clone(),
+            });
+            exit = tokio::select! {
+                worked = self.work(fence) => worked.map(|()| Exit::Done),
+                _ = standing.wait_for(|standing| *standing == Standing::Lost) => {
+                    error!("leader election lost");
+                    elected.fails("the Lease is lost");
+                    self.metrics.leads(name, false);
+                    self.tell_election(options, Turn::Stopped);
+                    return Ok(Exit::Failed);
+                }
+            };
+            self.tell_election(options, Turn::Stopped);
+        }
+        leadership.release();
+        if tokio::time::timeout(FAREWELL, campaign).await.is_err() {
+            warn!(
+                "the Lease could not be given up in time: the next leader waits until it expires"
+            );
+        }
+        exit
+    }
+
+    /// Works until told to stop, and then until what has begun is over or the grace period is.
+    async fn work(&self, fence: Arc<dyn Fence>) -> Result<()> {
+        let teller: Arc<dyn Tell> = Arc::<Recorder>::clone(&self.recorder);
+        let work = Work {
+            options: &self.options,
+            config: &self.config,
+            kubernetes: &self.kubernetes,
+            cloud: &self.cloud,
+            metrics: &self.metrics,
+            health: &self.health,
+            plans: &self.plans,
+            teller,
+            fence,
+            stop: self.stop.clone(),
+        };
+        let grace = async {
+            self.stop.cancelled().await;
+            tokio::time::sleep(GRACE).await;
+        };
+        tokio::select! {
+            worked = work.run() => worked,
+            () = grace => {
+                warn!("calls still run after {GRACE:?}: what they do is found by the next leader");
+                Ok(())
+            }
+        }
+    }
+
+    fn tell_election(&self, options: &ElectionOptions, turn: Turn) {
+        let lease = ObjectRef {
+            api_version: "coordination.k8s.io/v1",
+            kind: "Lease",
+            namespace: options.namespace.clone(),
+            name: options.name.clone(),
+            uid: String::new(),
+        };
+        let identity = self.identity.clone();
+        self.recorder.tell(&lease, &Occasion::LeaderElection { identity, turn }.event());
+    }
+}
+
+/// The latest plans, in a dry run.
+fn shown(
+    options: &ControllerOptions,
+    plans: &Arc<LatestPlans>,
+) -> Option<Box<dyn Fn() -> String + Send + Sync>> {
+    let plans = Arc::clone(plans);
+    options
+        .dry_run
+        .then(|| -> Box<dyn Fn() -> String + Send + Sync> { Box::new(move || plans.json()) })
+}
+
+/// Starts the HTTPS server, so that probes are answered from the beginning.
+async fn serve(
+    options: &ControllerOptions,
+    serving: &ServingOptions,
+    site: Site,
+) -> Result<Server> {
+    let reviewer = async |own: &Option<std::path::PathBuf>| {
+        let kubeconfig = own.as_ref().or(options.kubeconfig.as_ref());
+        let client = connect::client(kubeconfig.map(AsRef::as_ref), options.master.as_deref());
+        anyhow::Ok(Reviewer::new(client.await?))
+    };
+    let reviews = Delegated {
+        authentication: reviewer(&serving.authentication_kubeconfig).await?,
+        authorization: reviewer(&serving.authorization_kubeconfig).await?,
+    };
+    Ok(Server::start(serving, site, reviews).await?)
+}
+
+/// Without leader election: everything is allowed until the end.
+struct UntilStopped(CancellationToken);
+
+impl Fence for UntilStopped {
+    fn may_change(&self) -> bool {
+        let Self(stop) = self;
+        !stop.is_cancelled()
+    }
+}
+
+struct WhileLeading {
+    leadership: Arc<Leadership>,
+    stop: CancellationToken,
+}
+
+impl Fence for WhileLeading {
+    fn may_change(&self) -> bool {
+        !self.stop.is_cancelled() && self.leadership.may_change()
+    }
+}
+
+fn hostname() -> String {
+    let name = hostname::get().ok().and_then(|name| name.into_string().ok());
+    name.unwrap_or_else(|| "cloudstack-ccm".to_owned())
+}

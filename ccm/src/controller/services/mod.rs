@@ -1,0 +1,185 @@
+//! The Service controller: every Service of type LoadBalancer gets what its plan says.
+//!
+//! | File | Does |
+//! |---|---|
+//! | `queue.rs` | brings up Services: watch, drift round, changes of nodes |
+//! | `sync.rs` | reads, plans, executes and tells, for one Service |
+//!
+//! One Service is never worked on twice at once (the queue's word). What is due, and how closely it
+//! is looked at, is the agenda's word; what is done, the plan's.
+
+mod queue;
+mod sync;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ccm_cloudstack::Runtime;
+use ccm_core::agenda::{Agenda, End, Tick, Turn};
+use ccm_core::event::announced::Announced;
+use ccm_core::event::correlate::ObjectRef;
+use ccm_core::event::dry_run::DryRun;
+use ccm_core::ids::{PublicIpId, ServiceKey};
+use ccm_core::model::Learned;
+use ccm_core::model::policy::Policy;
+use ccm_core::model::service::Service;
+use ccm_core::trigger::Trigger;
+use jiff::Timestamp;
+use tracing::{Instrument as _, info_span};
+
+use crate::controller::plans::LatestPlans;
+use crate::controller::ports::{Fence, Look, Tell, Watch};
+use crate::controller::snapshots::Snapshots;
+use crate::controller::{between, jitter};
+use crate::driver::SharedLanes;
+use crate::metrics::{self, Metrics};
+use crate::ports::{Cloud, Cluster};
+
+pub use queue::{Queue, Schedule};
+
+/// How the controller works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// A Service that changed is planned with a state of CloudStack that is at most so old.
+    pub fresh: Duration,
+    /// One that is looked after for another reason, which says how old the state may be: if it is
+    /// its turn late, then at most so old.
+    pub shared: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { fresh: Duration::from_secs(10), shared: Duration::from_mins(5) }
+    }
+}
+
+/// See the module.
+pub struct ServiceController<C, K, R> {
+    cloud: C,
+    cluster: K,
+    runtime: R,
+    policy: Policy,
+    settings: Settings,
+    snapshots: Snapshots,
+    lanes: SharedLanes,
+    teller: Arc<dyn Tell>,
+    fence: Arc<dyn Fence>,
+    metrics: Arc<Metrics>,
+    /// In a dry run: plans are made and shown, and not carried out.
+    shown: Option<Arc<LatestPlans>>,
+    memory: Mutex<Memory>,
+}
+
+/// What is remembered between syncs. Losing it costs time, never safety.
+#[derive(Debug, Default)]
+struct Memory {
+    agenda: Agenda,
+    learned: Learned,
+    announced: Announced<ServiceKey>,
+    dry_run: DryRun,
+    /// When something of ours was last written to an address, by whichever Service.
+    written: BTreeMap<PublicIpId, Tick>,
+}
+
+impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
+    /// A controller that has seen nothing yet.
+    pub fn new(
+        (cloud, cluster, runtime): (C, K, R),
+        policy: Policy,
+        settings: Settings,
+        teller: Arc<dyn Tell>,
+        fence: Arc<dyn Fence>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self {
+            cloud,
+            cluster,
+            runtime,
+            policy,
+            settings,
+            snapshots: Snapshots::default(),
+            lanes: SharedLanes::default(),
+            teller,
+            fence,
+            metrics,
+            shown: None,
+            memory: Mutex::default(),
+        }
+    }
+
+    /// The same, and plans are only shown.
+    #[must_use]
+    pub fn dry_run(self, shown: Arc<LatestPlans>) -> Self {
+        Self { shown: Some(shown), ..self }
+    }
+
+    /// Takes the turn of a Service that a queue brings up; says when to bring it up again if nothing
+    /// else happens.
+    pub async fn take_turn(&self, key: &ServiceKey) -> Option<Timestamp> {
+        let now = self.runtime.now();
+        let Look::Seen(trigger) = self.cluster.look(key, now) else {
+            self.forget(key);
+            return None;
+        };
+        let turn = self.memory().agenda.turn(key, trigger, now);
+        match turn {
+            Turn::Nothing => None,
+            Turn::Later(at) => Some(at),
+            Turn::Sync { since, depth, cause, changed } => {
+                let at_most = if changed { self.settings.fresh } else { self.settings.shared };
+                let request = sync::Request { since, at_most, depth, cause };
+                let span =
+                    info_span!("sync", service = %key, reconcile = self.runtime.fresh_uuid());
+                let end = self.sync(key, request, trigger).instrument(span).await;
+                let took = between(now, self.runtime.now());
+                self.metrics.reconciled("service", outcome(end), took);
+                let jitter = jitter(&self.runtime.fresh_uuid());
+                let at = (self.runtime.now(), self.snapshots.tick());
+                let mut memory = self.memory();
+                memory.agenda.handle_end(key, end, at, jitter);
+                memory.agenda.next(key)
+            }
+        }
+    }
+
+    fn forget(&self, key: &ServiceKey) {
+        let mut memory = self.memory();
+        memory.agenda.forget(key);
+        memory.announced.forget(key);
+        memory.dry_run.forget(key);
+        if let Some(shown) = &self.shown {
+            shown.forget(key);
+        }
+    }
+
+    /// Tells that somebody keeps removing what we write.
+    fn tell_stripped(&self, service: &Service, trigger: Option<Trigger>) {
+        if let Some(event) = trigger.and_then(Trigger::event) {
+            self.teller.tell(&reference(service), &event);
+        }
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn outcome(end: End) -> metrics::Outcome {
+    match end {
+        End::Done(None) => metrics::Outcome::Done,
+        End::Done(Some(_)) | End::Displaced => metrics::Outcome::Waiting,
+        End::Failed { fault, retry_after: _ } => metrics::Outcome::Failed(fault),
+    }
+}
+
+/// A Service as events name it.
+fn reference(service: &Service) -> ObjectRef {
+    ObjectRef {
+        api_version: "v1",
+        kind: "Service",
+        namespace: service.key.namespace.clone(),
+        name: service.key.name.clone(),
+        uid: service.uid.to_string(),
+    }
+}

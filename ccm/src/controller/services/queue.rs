@@ -1,0 +1,184 @@
+//! Brings up Services: when the watch tells of them, when nodes change, and once in each drift
+//! round.
+//!
+//! The queue itself is kube-runtime's: one Service is never brought up twice at once, and what was
+//! put off comes up again. Services that changed go ahead of those that are only looked after: each
+//! kind has as many places as may be worked on at once.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_cloudstack::Runtime;
+use ccm_core::agenda::Demand;
+use ccm_core::debounce::{NodeChanges, Windows};
+use ccm_core::event::sync::Cause;
+use ccm_core::ids::ServiceKey;
+use ccm_core::parse;
+use ccm_core::plan::planner::Depth;
+use futures_util::{FutureExt as _, Stream, StreamExt as _, stream};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Service;
+use kube::runtime::controller::{Action, Config, ReconcileRequest};
+use kube::runtime::reflector::{ObjectRef, Store};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, trace};
+
+use super::ServiceController;
+use crate::controller::ports::Watch;
+use crate::controller::{between, jitter, nodes_by_name};
+use crate::ports::{Cloud, Cluster};
+
+/// How often things are looked at again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// From one drift round to the next.
+    pub drift: Duration,
+    /// In so many rounds the members of every rule are read once.
+    pub rounds: u32,
+    /// How long changes of nodes are collected.
+    pub windows: Windows,
+    /// Most Services that are worked on at once, of those that changed and of the others.
+    pub concurrency: u16,
+}
+
+/// What makes Services come up.
+pub struct Queue<S, N> {
+    /// Services as the watch keeps them.
+    pub store: Store<Service>,
+    /// Those that the watch tells of.
+    pub touched: S,
+    /// An item whenever a Node may have changed.
+    pub nodes: N,
+    /// When.
+    pub schedule: Schedule,
+}
+
+impl<C, K, R> ServiceController<C, K, R>
+where
+    C: Cloud,
+    K: Cluster + Watch,
+    R: Runtime,
+{
+    /// Works until `stop`, and then until what has begun is over.
+    pub async fn run<S, N>(self: Arc<Self>, queue: Queue<S, N>, stop: CancellationToken)
+    where
+        S: Stream<Item = ServiceKey>,
+        N: Stream<Item = ()>,
+    {
+        let Queue { store, touched, nodes, schedule } = queue;
+        let (wake, woken) = mpsc::unbounded_channel();
+        let drift = self.bring_up_in_rounds(schedule, wake.clone());
+        let changes = self.bring_up_for_nodes(schedule.windows, nodes, wake);
+        let woken = stream::unfold(woken, async |mut woken| Some((woken.recv().await?, woken)));
+        let requests = stream::select(touched, woken).map(|key| request(&key));
+        let requests = requests.take_until(stop.cancelled()).map(Ok::<_, Infallible>);
+        let work = self.work(store, requests, schedule.concurrency);
+        let bring_up = async { tokio::join!(drift, changes) };
+        // The queue ends with `stop`, once what has begun is over.
+        tokio::select! {
+            () = work => {}
+            _ = bring_up => {}
+        }
+    }
+
+    async fn work(
+        self: &Arc<Self>,
+        store: Store<Service>,
+        requests: impl Stream<Item = Result<ReconcileRequest<Service>, Infallible>>,
+        concurrency: u16,
+    ) {
+        let reconcile = |service: Arc<Service>, controller: Arc<Self>| {
+            async move { Ok::<_, Infallible>(controller.bring_up(&service).await) }.boxed_local()
+        };
+        let never = |_: Arc<Service>, error: &Infallible, _: Arc<Self>| match *error {};
+        let config = Config::default().concurrency(concurrency);
+        let applied =
+            kube::runtime::applier(reconcile, never, Arc::clone(self), store, requests, config);
+        // What is gone from the store by its turn is an item of its own.
+        applied.for_each(async |item| trace!(?item, "turn taken")).await;
+    }
+
+    async fn bring_up(&self, service: &Service) -> Action {
+        let key = ccm_kubernetes::live::services::key(service);
+        match self.take_turn(&key).await {
+            Some(at) => Action::requeue(between(self.runtime.now(), at)),
+            None => Action::await_change(),
+        }
+    }
+
+    /// The drift round: all Services share one reading of CloudStack.
+    async fn bring_up_in_rounds(
+        &self,
+        schedule: Schedule,
+        wake: mpsc::UnboundedSender<ServiceKey>,
+    ) {
+        for round in 1_u32.. {
+            let early = schedule.drift.mul_f64(jitter(&self.runtime.fresh_uuid()) / 10.0);
+            tokio::time::sleep(schedule.drift.saturating_sub(early)).await;
+            let depth = Depth::Turn { round, of: schedule.rounds };
+            let count = self.demand_all(depth, Cause::Drift, &wake).await;
+            info!(round, services = count, "drift round");
+        }
+    }
+
+    async fn bring_up_for_nodes(
+        &self,
+        windows: Windows,
+        changed: impl Stream<Item = ()>,
+        wake: mpsc::UnboundedSender<ServiceKey>,
+    ) {
+        let mut changes = NodeChanges::new(windows, &nodes_by_name(&self.cluster).await);
+        tokio::pin!(changed);
+        loop {
+            tokio::select! {
+                item = changed.next() => match item {
+                    Some(()) => changes.handle(&nodes_by_name(&self.cluster).await, self.runtime.now()),
+                    None => return,
+                },
+                () = self.sleep_until(changes.next_due()) => {}
+            }
+            if changes.due(self.runtime.now()) {
+                let count = self.demand_all(Depth::Quick, Cause::Wanted, &wake).await;
+                info!(services = count, "nodes changed");
+            }
+        }
+    }
+
+    async fn sleep_until(&self, at: Option<Timestamp>) {
+        match at {
+            Some(at) => tokio::time::sleep(between(self.runtime.now(), at)).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Demands a sync of all Services, with a state that is read from now on.
+    async fn demand_all(
+        &self,
+        depth: Depth,
+        cause: Cause,
+        wake: &mpsc::UnboundedSender<ServiceKey>,
+    ) -> usize {
+        let Ok(objects) = self.cluster.read().await else { return 0 };
+        let context = parse::ParseContext { cluster_id: self.policy.cluster_id.clone() };
+        let demand = Demand { at: self.runtime.now(), since: self.snapshots.tick(), depth, cause };
+        let concerned = objects
+            .services
+            .iter()
+            .filter(|service| ccm_core::trigger::concerns(service, &context));
+        let mut count = 0;
+        for service in concerned {
+            let key = ServiceKey::new(service.namespace.clone(), service.name.clone());
+            self.memory().agenda.demand(&key, demand);
+            // Nobody listens any more when this process is about to end.
+            let _ = wake.send(key);
+            count += 1;
+        }
+        count
+    }
+}
+
+fn request(key: &ServiceKey) -> ReconcileRequest<Service> {
+    ObjectRef::new(&key.name).within(&key.namespace).into()
+}

@@ -1,0 +1,248 @@
+//! What a leader does: watch, and run the controllers.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use ccm_cloudstack::TokioRuntime;
+use ccm_core::controllers::Controller;
+use ccm_core::ids::{ClusterId, ServiceKey};
+use ccm_core::node::lifecycle::LifecyclePolicy;
+use ccm_core::parse::{self, ParseContext};
+use ccm_kubernetes::convert;
+use ccm_kubernetes::live::nodes::NodeWriter;
+use ccm_kubernetes::live::services::{WatchedCluster, key};
+use ccm_kubernetes::live::watch::watch;
+use futures_util::{Stream, stream};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Service};
+use kube::runtime::reflector::Store;
+use kube::{Api, Resource as _};
+use tokio::sync::{mpsc, watch as latest};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info};
+
+use super::lifecycle::LifecycleController;
+use super::live::LiveCluster;
+use super::monitored::MonitoredCloud;
+use super::nodes::{self, NodeController};
+use super::plans::LatestPlans;
+use super::ports::{Fence, Tell};
+
+use super::services::{self, Queue, Schedule, ServiceController};
+use crate::cli::ControllerOptions;
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::serve::Health;
+
+/// The members of every rule are read once in this time.
+const ALL_MEMBERS_WITHIN: std::time::Duration = std::time::Duration::from_hours(1);
+
+/// See the module.
+pub(super) struct Work<'a> {
+    pub(super) options: &'a ControllerOptions,
+    pub(super) config: &'a Config,
+    pub(super) kubernetes: &'a kube::Client,
+    pub(super) cloud: &'a Arc<MonitoredCloud>,
+    pub(super) metrics: &'a Arc<Metrics>,
+    pub(super) health: &'a Health,
+    pub(super) plans: &'a Arc<LatestPlans>,
+    pub(super) teller: Arc<dyn Tell>,
+    pub(super) fence: Arc<dyn Fence>,
+    pub(super) stop: CancellationToken,
+}
+
+/// What the watches bring, as long as this lives.
+struct Watches {
+    services: Store<Service>,
+    nodes: Store<Node>,
+    node_changes: latest::Receiver<()>,
+    _tasks: JoinSet<()>,
+}
+
+impl Work<'_> {
+    /// Runs the controllers until `stop`, and then until what has begun is over.
+    pub(super) async fn run(self) -> Result<()> {
+        let (watches, touched) = self.watch();
+        let caches = self.health.readiness("caches");
+        tokio::select! {
+            listed = listed(&watches) => listed?,
+            () = self.stop.cancelled() => return Ok(()),
+        }
+        caches.holds();
+        let cluster_id = self.cluster_id(&watches.services).await?;
+        info!(%cluster_id, "the cluster id is known");
+        let cluster = self.cluster(&watches, &cluster_id);
+        tokio::join!(
+            self.run_services(&cluster, &cluster_id, &watches, touched),
+            self.run_nodes(&cluster, &watches),
+            self.run_lifecycle(&cluster),
+        );
+        Ok(())
+    }
+
+    fn watch(&self) -> (Watches, mpsc::UnboundedReceiver<ServiceKey>) {
+        let mut tasks = JoinSet::new();
+        let (touch, touched) = mpsc::unbounded_channel();
+        let (services, task) = watch(Api::all(self.kubernetes.clone()), move |service| {
+            if let Some(service) = service {
+                // Nobody listens where the Service controller is off.
+                let _ = touch.send(key(service));
+            }
+        });
+        tasks.spawn(task);
+        let (changed, node_changes) = latest::channel(());
+        let (nodes, task) = watch(Api::all(self.kubernetes.clone()), move |_| {
+            changed.send_replace(());
+        });
+        tasks.spawn(task);
+        (Watches { services, nodes, node_changes, _tasks: tasks }, touched)
+    }
+
+    fn cluster(&self, watches: &Watches, cluster_id: &ClusterId) -> Arc<LiveCluster> {
+        let watched = WatchedCluster::new(
+            self.kubernetes.clone(),
+            watches.services.clone(),
+            watches.nodes.clone(),
+            cluster_id.clone(),
+        );
+        let context = ParseContext { cluster_id: cluster_id.clone() };
+        Arc::new(LiveCluster::new(watched, NodeWriter::new(self.kubernetes.clone()), context))
+    }
+
+    /// As configured; else the one that Services carry; else that of an object that every cluster
+    /// has and that the stock role may read; else that of the namespace that every cluster has.
+    async fn cluster_id(&self, services: &Store<Service>) -> Result<ClusterId> {
+        if let Some(id) = &self.config.cluster_id {
+            return Ok(id.clone());
+        }
+        let services: Vec<_> =
+            services.state().iter().map(|found| convert::service(found)).collect();
+        if let Some(id) = parse::cluster_id_in_use(&services) {
+            return Ok(id);
+        }
+        let uid = match self.uid_of_authentication().await {
+            Ok(uid) => uid,
+            Err(error) => {
+                debug!(%error, "the cluster id is taken from namespace kube-system");
+                self.uid_of_kube_system().await.context(
+                    "this cluster has no id: neither ConfigMap \
+                     kube-system/extension-apiserver-authentication nor namespace kube-system can \
+                     be read; grant one of them, or set `cluster-id` in the cloud-config",
+                )?
+            }
+        };
+        ClusterId::parse(&uid).context("the uid that would be the cluster id can't be used")
+    }
+
+    async fn uid_of_authentication(&self) -> kube::Result<String> {
+        let maps: Api<ConfigMap> = Api::namespaced(self.kubernetes.clone(), "kube-system");
+        let map = maps.get("extension-apiserver-authentication").await?;
+        Ok(map.meta().uid.clone().unwrap_or_default())
+    }
+
+    async fn uid_of_kube_system(&self) -> kube::Result<String> {
+        let namespaces: Api<Namespace> = Api::all(self.kubernetes.clone());
+        let namespace = namespaces.get("kube-system").await?;
+        Ok(namespace.meta().uid.clone().unwrap_or_default())
+    }
+
+    async fn run_services(
+        &self,
+        cluster: &Arc<LiveCluster>,
+        cluster_id: &ClusterId,
+        watches: &Watches,
+        touched: mpsc::UnboundedReceiver<ServiceKey>,
+    ) {
+        if !self.options.controllers.runs(Controller::Service) {
+            return;
+        }
+        let policy = self.config.policy(cluster_id.clone());
+        let controller = ServiceController::new(
+            (Arc::clone(self.cloud), Arc::clone(cluster), TokioRuntime),
+            policy,
+            services::Settings::default(),
+            Arc::clone(&self.teller),
+            Arc::clone(&self.fence),
+            Arc::clone(self.metrics),
+        );
+        let controller = if self.options.dry_run {
+            controller.dry_run(Arc::clone(self.plans))
+        } else {
+            controller
+        };
+        let queue = Queue {
+            store: watches.services.clone(),
+            touched: stream::unfold(touched, async |mut touched| {
+                Some((touched.recv().await?, touched))
+            }),
+            nodes: changes(watches.node_changes.clone()),
+            schedule: self.schedule(),
+        };
+        Arc::new(controller).run(queue, self.stop.clone()).await;
+    }
+
+    fn schedule(&self) -> Schedule {
+        let drift = self.options.drift_interval;
+        let rounds = ALL_MEMBERS_WITHIN.as_secs().checked_div(drift.as_secs()).unwrap_or(1).max(1);
+        Schedule {
+            drift,
+            rounds: u32::try_from(rounds).unwrap_or(u32::MAX),
+            windows: self.options.windows,
+            concurrency: u16::try_from(self.options.service_syncs.get()).unwrap_or(u16::MAX),
+        }
+    }
+
+    async fn run_nodes(&self, cluster: &Arc<LiveCluster>, watches: &Watches) {
+        if !self.options.controllers.runs(Controller::CloudNode) || self.options.dry_run {
+            return;
+        }
+        let controller = NodeController {
+            cloud: Arc::clone(self.cloud),
+            cluster: Arc::clone(cluster),
+            runtime: TokioRuntime,
+            settings: nodes::Settings {
+                every: self.options.node_status_period,
+                region: self.config.region.clone(),
+            },
+            teller: Arc::clone(&self.teller),
+            fence: Arc::clone(&self.fence),
+        };
+        tokio::select! {
+            () = controller.run(changes(watches.node_changes.clone())) => {}
+            () = self.stop.cancelled() => {}
+        }
+    }
+
+    async fn run_lifecycle(&self, cluster: &Arc<LiveCluster>) {
+        if !self.options.controllers.runs(Controller::CloudNodeLifecycle) || self.options.dry_run {
+            return;
+        }
+        let controller = LifecycleController {
+            cloud: Arc::clone(self.cloud),
+            cluster: Arc::clone(cluster),
+            runtime: TokioRuntime,
+            period: self.options.node_monitor_period,
+            policy: LifecyclePolicy::default(),
+            teller: Arc::clone(&self.teller),
+            fence: Arc::clone(&self.fence),
+        };
+        tokio::select! {
+            () = controller.run() => {}
+            () = self.stop.cancelled() => {}
+        }
+    }
+}
+
+async fn listed(watches: &Watches) -> Result<()> {
+    watches.services.wait_until_ready().await.context("the watch of Services has ended")?;
+    watches.nodes.wait_until_ready().await.context("the watch of Nodes has ended")?;
+    Ok(())
+}
+
+/// An item for everything that happened since the last one.
+fn changes(changes: latest::Receiver<()>) -> impl Stream<Item = ()> {
+    stream::unfold(changes, async |mut changes| {
+        changes.changed().await.ok()?;
+        Some(((), changes))
+    })
+}
