@@ -1,14 +1,12 @@
 //! TLS: the certificate, and connections that have shaken hands.
 
 use std::fs;
-use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use axum::serve::Listener;
 use rustls::ServerConfig;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject as _;
@@ -202,25 +200,13 @@ impl TlsListener {
             }
         });
     }
-}
 
-impl Listener for TlsListener {
-    type Io = TlsStream<TcpStream>;
-    type Addr = SocketAddr;
-
-    /// Shaking hands takes a client's time: nobody else waits for it.
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+    /// The next connection. Shaking hands takes a client's time: nobody else waits for it.
+    pub(super) async fn accept(&mut self) -> (TlsStream<TcpStream>, SocketAddr) {
         loop {
             let has_room = self.handshakes.len() < HANDSHAKES;
-            let handshakes = &mut self.handshakes;
-            let done = async {
-                match handshakes.join_next().await {
-                    Some(done) => done,
-                    None => pending().await,
-                }
-            };
             tokio::select! {
-                done = done => {
+                Some(done) = self.handshakes.join_next() => {
                     if let Ok(Some(connection)) = done {
                         return connection;
                     }
@@ -235,9 +221,5 @@ impl Listener for TlsListener {
                 },
             }
         }
-    }
-
-    fn local_addr(&self) -> io::Result<Self::Addr> {
-        self.tcp.local_addr()
     }
 }
