@@ -220,13 +220,10 @@ async fn is_trusted(served: &Served, certificate: &Trusted) -> bool {
 }
 
 #[tokio::test]
-async fn a_new_certificate_is_served_without_a_restart_and_a_broken_one_is_not() {
+async fn a_new_certificate_is_served_without_a_restart() {
     let directory = Directory::new("rotation");
     let (files, first) = directory.issue();
-    let served = Served::start_with(Known::default(), Some(files.clone())).await;
-    assert!(is_trusted(&served, &first).await);
-    std::fs::write(&files.key, "broken").unwrap();
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    let served = Served::start_with(Known::default(), Some(files)).await;
     assert!(is_trusted(&served, &first).await);
     let (_, second) = directory.issue();
     let rotated = async {
