@@ -38,7 +38,10 @@ fn flags(options: &ControllerOptions) -> Value {
         election,
         serving,
     } = options;
-    let lease = |ElectionOptions { timing: _, namespace, name }: &ElectionOptions| json!({ "namespace": namespace, "name": name });
+    let lease = |lease: &ElectionOptions| {
+        let ElectionOptions { timing: _, namespace, name } = lease;
+        json!({ "namespace": namespace, "name": name })
+    };
     let address = |ServingOptions { address, .. }: &ServingOptions| address.to_string();
     json!({
         "controllers": controllers.enabled().map(Controller::short_name).collect::<Vec<_>>(),

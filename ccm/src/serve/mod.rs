@@ -8,10 +8,11 @@
 //! | `/configz` | who may | what the controller works with, as JSON |
 //! | `/plan` | who may | the latest plans, as JSON; in a dry run |
 //!
-//! `access.rs` decides who may, `tls.rs` has certificate and connections.
+//! `access.rs` decides who may, `tls.rs` has the certificate, `connections.rs` answers.
 
 mod access;
 mod configuration;
+mod connections;
 mod health;
 mod tls;
 
@@ -34,7 +35,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use tracing::{info, warn};
+use tracing::{debug, info};
 
 use crate::cli::{CertificateFiles, ServingOptions};
 use crate::metrics::{self, Metrics};
@@ -45,11 +46,20 @@ pub use health::{Condition, Health, Heartbeat, Probe};
 pub use tls::CertificateError;
 
 use access::{Access, Admission};
+use connections::serve;
 use health::Asked;
 use tls::{Certificate, Pair, TlsListener};
 
-/// How often certificate files are looked at.
-const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(20);
+/// How the server keeps its house.
+#[derive(Clone, Copy)]
+struct Pace {
+    /// How often certificate files are looked at.
+    certificate: Duration,
+    /// How long a connection may be open without a request.
+    patience: Duration,
+}
+
+const PACE: Pace = Pace { certificate: Duration::from_secs(20), patience: Duration::from_secs(90) };
 /// How long requests that are under way may take once the server stops.
 const LAST_REQUESTS: Duration = Duration::from_secs(2);
 
@@ -92,7 +102,7 @@ pub enum ServeError {
 pub struct Server {
     address: SocketAddr,
     stop: oneshot::Sender<()>,
-    requests: Task<io::Result<()>>,
+    requests: Task<()>,
     /// Keeps the certificate up to date.
     _certificate: Option<Task<()>>,
 }
@@ -107,30 +117,26 @@ impl Server {
         site: Site,
         reviews: R,
     ) -> Result<Self, ServeError> {
-        Self::start_with(options, site, reviews, CERTIFICATE_INTERVAL).await
+        Self::start_with(options, site, reviews, PACE).await
     }
 
     async fn start_with<R: Reviews>(
         options: &ServingOptions,
         site: Site,
         reviews: R,
-        certificate_interval: Duration,
+        pace: Pace,
     ) -> Result<Self, ServeError> {
         let ServingOptions { address, certificate, only_tls13, always_allow, beliefs, .. } =
             options;
         let bind = |cause| ServeError::Bind { address: *address, cause };
-        let (certificate, keeper) = served(certificate.as_ref(), certificate_interval)?;
+        let (certificate, keeper) = served(certificate.as_ref(), pace.certificate)?;
         let tcp = TcpListener::bind(address).await.map_err(bind)?;
         let address = tcp.local_addr().map_err(bind)?;
         let listener = TlsListener::new(tcp, certificate, *only_tls13)?;
         let access = Access::new(reviews, always_allow.clone(), *beliefs);
         let (stop, ending) = oneshot::channel::<()>();
-        let until = async move {
-            // A sender that is gone wants the end too.
-            let _ = ending.await;
-        };
-        let serving = axum::serve(listener, router(site, access)).with_graceful_shutdown(until);
-        let requests = Task(tokio::spawn(serving.into_future()));
+        let router = router(site, access);
+        let requests = Task(tokio::spawn(serve(listener, router, pace.patience, ending)));
         info!(%address, "serving health, metrics and plans over HTTPS");
         Ok(Self { address, stop, requests, _certificate: keeper })
     }
@@ -145,8 +151,8 @@ impl Server {
         let Self { address: _, stop, mut requests, _certificate } = self;
         // It may have ended by itself; then that is seen below.
         let _ = stop.send(());
-        if let Ok(Ok(Err(error))) = timeout(LAST_REQUESTS, &mut requests.0).await {
-            warn!(%error, "the HTTPS server failed");
+        if timeout(LAST_REQUESTS, &mut requests.0).await.is_err() {
+            debug!("some requests were not waited for");
         }
     }
 }

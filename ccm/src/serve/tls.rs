@@ -1,14 +1,12 @@
 //! TLS: the certificate, and connections that have shaken hands.
 
 use std::fs;
-use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use axum::serve::Listener;
 use rustls::ServerConfig;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject as _;
@@ -91,26 +89,32 @@ impl Certificate {
         Self(RwLock::new(Arc::new(certified)))
     }
 
-    /// Looks after the files and serves what is in them, without end. What can't be used is not.
+    /// Looks after the files, without end.
     pub(super) async fn follow(&self, files: &CertificateFiles, mut known: Pair, every: Duration) {
         loop {
             sleep(every).await;
-            match Pair::read(files) {
-                Ok(pair) if pair.bytes == known.bytes => {}
-                Ok(pair) => {
-                    match pair.certified() {
-                        Ok(certified) => {
-                            let mut served = self.0.write().unwrap_or_else(PoisonError::into_inner);
-                            *served = Arc::new(certified);
-                            info!("a new certificate is served");
-                        }
-                        Err(error) => warn!(%error, "the new certificate can't be used"),
-                    }
-                    known = pair;
-                }
-                Err(error) => debug!(%error, "certificate files"),
-            }
+            self.renew(files, &mut known);
         }
+    }
+
+    /// Serves what is in the files now, if it is something else and can be used.
+    fn renew(&self, files: &CertificateFiles, known: &mut Pair) {
+        let pair = match Pair::read(files) {
+            Ok(pair) if pair.bytes == known.bytes => return,
+            Ok(pair) => pair,
+            Err(error) => {
+                debug!(%error, "certificate files");
+                return;
+            }
+        };
+        match pair.certified() {
+            Ok(certified) => {
+                *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(certified);
+                info!("a new certificate is served");
+            }
+            Err(error) => warn!(%error, "the new certificate can't be used"),
+        }
+        *known = pair;
     }
 }
 
@@ -202,25 +206,13 @@ impl TlsListener {
             }
         });
     }
-}
 
-impl Listener for TlsListener {
-    type Io = TlsStream<TcpStream>;
-    type Addr = SocketAddr;
-
-    /// Shaking hands takes a client's time: nobody else waits for it.
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+    /// The next connection. Shaking hands takes a client's time: nobody else waits for it.
+    pub(super) async fn accept(&mut self) -> (TlsStream<TcpStream>, SocketAddr) {
         loop {
             let has_room = self.handshakes.len() < HANDSHAKES;
-            let handshakes = &mut self.handshakes;
-            let done = async {
-                match handshakes.join_next().await {
-                    Some(done) => done,
-                    None => pending().await,
-                }
-            };
             tokio::select! {
-                done = done => {
+                Some(done) = self.handshakes.join_next() => {
                     if let Ok(Some(connection)) = done {
                         return connection;
                     }
@@ -236,8 +228,37 @@ impl Listener for TlsListener {
             }
         }
     }
+}
 
-    fn local_addr(&self) -> io::Result<Self::Addr> {
-        self.tcp.local_addr()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_that_can_not_be_used_replaces_none() {
+        let directory = std::env::temp_dir().join(format!("ccm-{}-renew", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let files = CertificateFiles {
+            certificate: directory.join("tls.crt"),
+            key: directory.join("tls.key"),
+        };
+        let issue = || {
+            let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+            fs::write(&files.certificate, made.cert.pem()).unwrap();
+            made.signing_key.serialize_pem()
+        };
+        fs::write(&files.key, issue()).unwrap();
+        let mut known = Pair::read(&files).unwrap();
+        let certificate = Certificate::load(&known).unwrap();
+        let served = || certificate.0.read().unwrap().cert.clone();
+        let first = served();
+        // The key of the next one is not there yet.
+        let key = issue();
+        certificate.renew(&files, &mut known);
+        assert_eq!(served(), first);
+        fs::write(&files.key, key).unwrap();
+        certificate.renew(&files, &mut known);
+        assert_ne!(served(), first);
+        fs::remove_dir_all(&directory).unwrap();
     }
 }
