@@ -1,6 +1,6 @@
 //! The parts of the `cloudstack-ccm` program.
 //!
-//! `main.rs` hands over to [`commands::run`]: `cli.rs` says what can be asked for, `commands/` does
+//! `main.rs` hands over to [`commands::run`]: `cli/` says what can be asked for, `commands/` does
 //! it, with `connect.rs` (configuration to client), `saved.rs` (files of plans and snapshots) and
 //! `console.rs` (stdout for results, stderr for everything else).
 
@@ -9,9 +9,12 @@ pub mod commands;
 pub mod config;
 mod connect;
 mod console;
+mod controller;
 pub mod driver;
+pub mod metrics;
 mod moved;
 pub mod ports;
 mod progress;
 pub mod pseudonym;
 pub mod saved;
+pub mod serve;

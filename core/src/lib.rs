@@ -7,12 +7,14 @@
 //! ```
 //!
 //! Reading order: [`model`] and [`observe`] for the two inputs, [`plan`] for the decisions,
-//! [`exec`] for what happens to a plan.
+//! [`exec`] for what happens to a plan. The process that watches a cluster asks [`controllers`],
+//! [`election`], [`trigger`] and [`debounce`] whether to act, and [`event`] what to tell.
 
 pub mod cidr;
 pub mod controllers;
 pub mod debounce;
 pub mod election;
+pub mod event;
 pub mod exec;
 pub mod ids;
 pub mod model;

@@ -20,6 +20,21 @@ fn the_command_reference_is_generated_from_the_help_texts() {
 }
 
 #[test]
+fn the_reference_of_the_controllers_flags_is_generated_from_the_help_texts() {
+    hold_page("controller-flags.md", &cloudstack_ccm::cli::controller_flags());
+}
+
+#[test]
+fn the_reference_of_metrics_is_generated_from_the_table() {
+    hold_page("metrics.md", &cloudstack_ccm::metrics::markdown());
+}
+
+#[test]
 fn the_reference_of_codes_is_generated_from_the_tables() {
     hold_page("codes.md", &ccm_core::render::codes::markdown());
+}
+
+#[test]
+fn the_reference_of_events_is_generated_from_the_tables() {
+    hold_page("events.md", &ccm_core::event::markdown());
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ccm_core::exec::error::{CallError, Effect, Fault};
@@ -22,12 +22,13 @@ use crate::command::Command;
 use crate::envelope::{self, EnvelopeError, Object};
 use crate::error::{Failure, PageLimit, page_size_refused};
 use crate::limiter::{Limiter, named_window};
+use crate::meter::{Ending, Meter, Unmetered};
 use crate::pages::{PageStep, Pages};
 use crate::secret::{Credentials, Redactor, quotable};
 use crate::sign::signature;
 use crate::wire::{
     Method, Runtime, Transport, TransportError, TransportErrorKind, WireRequest, WireResponse,
-    later,
+    between, later,
 };
 
 /// How often a list is read before its pages are given up, and how often a 429 is waited out.
@@ -87,6 +88,7 @@ pub struct Client<T, R> {
     credentials: Credentials,
     pub(crate) options: Options,
     pub(crate) limiter: Limiter,
+    pub(crate) meter: Arc<dyn Meter>,
     page_size: AtomicU32,
     use_get: AtomicBool,
     learned: Mutex<Learned>,
@@ -126,11 +128,18 @@ impl<T: Transport, R: Runtime> Client<T, R> {
             runtime,
             credentials,
             limiter: Limiter::new(options.in_flight),
+            meter: Arc::new(Unmetered),
             page_size: AtomicU32::new(options.page_size.max(1)),
             use_get: AtomicBool::new(false),
             learned: Mutex::default(),
             options,
         }
+    }
+
+    /// The same, and this one hears of its requests.
+    #[must_use]
+    pub fn metered(self, meter: Arc<dyn Meter>) -> Self {
+        Self { meter, ..self }
     }
 
     /// Carries out one call, to the end of its job.
@@ -202,14 +211,31 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         format: Format,
         expires: Option<Timestamp>,
     ) -> Result<WireResponse, Failure> {
+        let asked = self.runtime.now();
         let _turn = self.limiter.admit(&self.runtime).await;
-        if expires.is_some_and(|expires| expires <= self.runtime.now()) {
+        let admitted = self.runtime.now();
+        self.meter.waited(between(asked, admitted));
+        if expires.is_some_and(|expires| expires <= admitted) {
             return Err(Failure::Transport(TransportError {
                 kind: TransportErrorKind::Timeout,
                 sent: false,
                 text: "its time was over before it was sent: the server would refuse it".to_owned(),
             }));
         }
+        let answer = self.deliver(command, params, format, expires).await;
+        let took = between(admitted, self.runtime.now());
+        self.meter.answered(command, Ending::of(command, &answer), took);
+        answer
+    }
+
+    /// Sends a request that has its turn.
+    async fn deliver(
+        &self,
+        command: Command,
+        params: &Params,
+        format: Format,
+        expires: Option<Timestamp>,
+    ) -> Result<WireResponse, Failure> {
         let get = self.use_get.load(Ordering::Relaxed);
         let method = if get { Method::Get } else { Method::Post };
         let mut answer = self.send(command, params, format, expires, method).await?;

@@ -14,13 +14,26 @@ use crate::client::Client;
 use crate::command::Command;
 use crate::error::{Failure, call_error, decode_error};
 use crate::jobs::{Following, JobAnswer, JobOutcome};
-use crate::wire::{Runtime, Transport};
+use crate::wire::{Runtime, Transport, between};
 
 const QUERY: Command = Command::QueryAsyncJobResult;
 
 impl<T: Transport, R: Runtime> Client<T, R> {
     /// Asks for a job until it is over; the answer says how it ended.
     pub(crate) async fn follow(
+        &self,
+        change: &Change,
+        job: &JobId,
+        lost: Option<Failure>,
+    ) -> Result<JobAnswer, CallError> {
+        let began = self.runtime.now();
+        self.meter.job_began(change.command);
+        let answer = self.follow_to_its_end(change, job, lost).await;
+        self.meter.job_ended(change.command, between(began, self.runtime.now()));
+        answer
+    }
+
+    async fn follow_to_its_end(
         &self,
         change: &Change,
         job: &JobId,

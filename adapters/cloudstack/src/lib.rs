@@ -26,6 +26,7 @@ mod follow;
 mod jobs;
 mod limiter;
 mod machines;
+mod meter;
 mod observe;
 mod pages;
 mod secret;
@@ -38,6 +39,7 @@ mod tests;
 
 pub use client::{Client, Options, PostPolicy};
 pub use command::{Command, Verb};
+pub use meter::{Ending, Meter};
 pub use secret::Credentials;
 pub use transport::{HttpOptions, HttpTransport, TransportConfigError};
 pub use wire::{

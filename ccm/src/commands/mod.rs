@@ -12,19 +12,19 @@ use std::io;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Parser as _;
 use clap::error::ErrorKind;
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::{Cli, LogFormat, Speech, Verb};
 use crate::console::Console;
+use crate::controller;
 
 /// What plans and files say of the program that made them.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Exit {
+pub(crate) enum Exit {
     /// As it should: 0.
     Done,
     /// Not as it should: 1.
@@ -48,7 +48,7 @@ impl From<Exit> for ExitCode {
 
 /// Runs the program with its arguments.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments) {
+    let cli = match Cli::read(arguments) {
         Ok(cli) => cli,
         Err(error) => {
             // To stdout what was asked for, to stderr what is wrong. 2 means changes, so not 2.
@@ -57,10 +57,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return if asked { Exit::Done } else { Exit::Failed }.into();
         }
     };
-    let Cli { command, speech } = cli;
+    let default = if cli.command.is_some() { "warn" } else { "info" };
     let no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let console = Console::new(speech.color, no_color);
-    let ended = log(&speech).and_then(|()| start(command, console));
+    let console = Console::new(cli.speech.color, no_color);
+    let ended = log(&cli.speech, default).and_then(|()| start(cli, console));
     ended
         .unwrap_or_else(|error| {
             console.say(&explain(&error));
@@ -69,10 +69,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         .into()
 }
 
-fn start(command: Verb, console: Console) -> Result<Exit> {
+fn start(cli: Cli, console: Console) -> Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        match command {
+        let Some(verb) = cli.command else { return controller::run(&cli.controller).await };
+        match verb {
             Verb::Plan(args) => plan::run(&args, console).await,
             Verb::Apply(args) => apply::run(&args, console).await,
             Verb::Snapshot(args) => snapshot::run(&args, console).await,
@@ -82,12 +83,17 @@ fn start(command: Verb, console: Console) -> Result<Exit> {
     })
 }
 
-fn log(speech: &Speech) -> Result<()> {
-    let Speech { color: _, log_level, log_format } = speech;
-    let filter = match log_level.clone().or_else(|| env::var("RUST_LOG").ok()) {
+fn log(speech: &Speech, default: &str) -> Result<()> {
+    let Speech { color: _, log_level, log_format, verbosity } = speech;
+    let counted = verbosity.map(|number| match number {
+        0..=3 => "info".to_owned(),
+        4 | 5 => "debug".to_owned(),
+        6.. => "trace".to_owned(),
+    });
+    let filter = match log_level.clone().or(counted).or_else(|| env::var("RUST_LOG").ok()) {
         Some(text) if !text.is_empty() => EnvFilter::try_new(&text)
             .map_err(|error| anyhow::anyhow!("log filter {text:?} can't be used: {error}"))?,
-        Some(_) | None => EnvFilter::new("warn"),
+        Some(_) | None => EnvFilter::new(default),
     };
     let builder =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);

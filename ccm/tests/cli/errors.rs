@@ -19,6 +19,13 @@ fn without_a_command_the_help_is_shown() {
 }
 
 #[test]
+fn flags_without_a_command_are_the_controllers() {
+    run(&["--leader-elekt"]).fails_with(&["--leader-elekt", "--leader-elect"]);
+    run(&["--secure-port=70000"]).fails_with(&["--secure-port"]);
+    run(&["--dry-run", "plan"]).fails_with(&["`--dry-run`", "write it after `plan`"]);
+}
+
+#[test]
 fn every_mistake_in_the_configuration_is_in_one_message() {
     let directory = Directory::new();
     let config = directory.write(

@@ -27,6 +27,15 @@ pub enum NodeNote {
 }
 
 impl NodeNote {
+    /// Every code, for the reference.
+    pub const CODES: &'static [&'static str] = &[
+        "NodeWithoutMachine",
+        "NodeAmbiguous",
+        "ProviderIDStale",
+        "ProvidedNodeIPInvalid",
+        "NodeLabelMissing",
+    ];
+
     /// Its stable code.
     pub fn code(&self) -> &'static str {
         match self {

@@ -202,6 +202,17 @@ pub enum SpecWarning {
 }
 
 impl SpecWarning {
+    /// Every code, for the reference.
+    pub const CODES: &'static [&'static str] = &[
+        "UnknownAnnotation",
+        "EmptySourceList",
+        "EmptyHostname",
+        "StandardSourceRanges",
+        "AddressFieldIgnored",
+        "UnreadableVerdict",
+        "UnreadableRecord",
+    ];
+
     /// Its stable code.
     pub fn code(&self) -> &'static str {
         match self {
@@ -294,5 +305,26 @@ fn address_kind(value: &str) -> &'static str {
             "an IPv6 address, and load balancers of CloudStack have IPv4 addresses"
         }
         Err(_) => "no IP address",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_codes_is_complete() {
+        let (key, value, why) = (String::new, String::new, String::new);
+        let warnings = [
+            SpecWarning::UnknownAnnotation { key: key(), nearest: None },
+            SpecWarning::EmptySourceList,
+            SpecWarning::EmptyHostname,
+            SpecWarning::StandardSourceRanges,
+            SpecWarning::AddressFieldIgnored { field: value(), annotation: value() },
+            SpecWarning::UnreadableVerdict { value: value() },
+            SpecWarning::UnreadableRecord { key: annotations::RECORD, why: why() },
+        ];
+        let codes: Vec<_> = warnings.iter().map(SpecWarning::code).collect();
+        assert_eq!(codes, SpecWarning::CODES);
     }
 }

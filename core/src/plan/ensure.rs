@@ -386,7 +386,7 @@ impl<'a> Decision<'a> {
         for (node, found) in &machines.matches {
             if let Match::Replaced { stale, machine } = found {
                 let (stale, machine) = (stale.clone(), machine.clone());
-                draft.note(Note::ProviderIdStale { node: node.clone(), stale, machine });
+                draft.note(Note::ProviderIDStale { node: node.clone(), stale, machine });
             }
         }
         if member::all_kept(draft.planner, &self.backends) {

@@ -83,6 +83,12 @@ impl Planned {
     pub fn nothing(service: ServiceKey) -> Self {
         Self { plan: Plan::new(service), report: report::Report::default() }
     }
+
+    /// Whether nothing is to be done and nothing that is wanted is missing.
+    pub fn is_settled(&self) -> bool {
+        let missing = |note: &report::Note| note.severity() >= report::Severity::Waiting;
+        self.plan.is_empty() && !self.report.notes.iter().any(missing)
+    }
 }
 
 /// Plans one Service.

@@ -173,7 +173,7 @@ notes! {
     /// A node has no NIC in the network.
     Warning NodeOutsideNetwork { node: String, machine: VirtualMachineId, network: String } => "node {node:?} (virtual machine {machine}) has no address in network {network:?}; it serves nothing there",
     /// A node's VM was replaced.
-    Warning ProviderIdStale { node: String, stale: VirtualMachineId, machine: VirtualMachineId } => "node {node:?} names virtual machine {stale}, which is gone; {machine} has its name and address and serves in its place: delete the Node object to renew it",
+    Warning ProviderIDStale { node: String, stale: VirtualMachineId, machine: VirtualMachineId } => "node {node:?} names virtual machine {stale}, which is gone; {machine} has its name and address and serves in its place: delete the Node object to renew it",
     /// Opening and status wait for a member.
     Waiting NoMembersYet { port: Port } => "port {port} has no member yet; it is opened and published with the first one",
     /// Ranges have no effect on ACL networks.

@@ -1,4 +1,4 @@
-//! The reference of codes: what stands in plans, and later in events and metrics.
+//! The reference of codes: what stands in plans, events and metrics.
 
 use std::fmt::Write as _;
 

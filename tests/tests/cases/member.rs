@@ -489,11 +489,11 @@ fn c107_the_vm_is_replaced_under_the_same_name() {
     let (planned, outcome) = lab.reconcile(&web);
     assert!(outcome.is_success());
     assert_eq!(assigned(&planned), [U9]);
-    let text = says(&planned, "ProviderIdStale");
+    let text = says(&planned, "ProviderIDStale");
     for word in ["node-2", U2, U9] {
         assert!(text.contains(word), "{text}");
     }
-    assert_eq!(severity(&planned, "ProviderIdStale"), Severity::Warning);
+    assert_eq!(severity(&planned, "ProviderIDStale"), Severity::Warning);
     lab.settle(&web);
     assert_eq!(lab.objects().rule(80).id(), rule);
     assert_eq!(lab.reach(CLIENT, A, 80), all_nodes());

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod changes;
+mod metering;
 mod observing;
 mod paging;
 mod secrets;

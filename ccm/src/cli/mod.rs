@@ -1,40 +1,104 @@
 //! The command line: what can be asked for. `--help` is where most people learn the program, so
 //! the texts say what a command is for, what it reads and what its exit code means.
 
-use std::fmt::Write as _;
+mod controller;
+mod legacy;
+mod reference;
+mod values;
+
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ccm_core::ids::ServiceKey;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
 use clap::{
     Arg, ArgMatches, Args, Command, CommandFactory as _, FromArgMatches, Parser, Subcommand,
     ValueEnum,
 };
 
-use crate::config::{Overrides, Setting, duration};
+use crate::config::{Overrides, Setting};
+use values::{service_key, short_duration};
+
+pub use controller::{
+    Beliefs, CertificateFiles, ControllerArgs, ControllerOptions, ElectionOptions, FlagError,
+    FlagErrors, ServingOptions,
+};
+pub use reference::{controller_flags, markdown};
 
 /// Cloud controller manager for Apache CloudStack: Services of type LoadBalancer and Nodes.
+///
+/// With flags and no command it is the controller: it watches a cluster and serves it until it is
+/// stopped.
 #[derive(Debug, Parser)]
 #[command(
     name = "cloudstack-ccm",
     version,
     disable_help_subcommand = true,
-    subcommand_required = true,
     arg_required_else_help = true,
+    args_override_self = true,
+    override_usage = "cloudstack-ccm [OPTIONS]\n       cloudstack-ccm <COMMAND> [OPTIONS]",
     max_term_width = 100,
     after_help = "\
 Try it without a CloudStack and without a cluster: `cloudstack-ccm demo`.
 
+In a cluster:    cloudstack-ccm --cloud-config /config/cloud-config
+Look, no touch:  cloudstack-ccm --cloud-config cloud.conf --kubeconfig admin.conf --dry-run
+
+Flags of Go cloud controller managers are understood; those without effect get a warning.
 Results go to stdout; progress, warnings and errors go to stderr."
 )]
 pub struct Cli {
-    /// What to do.
+    /// What to do; nothing is to be the controller.
     #[command(subcommand)]
-    pub command: Verb,
+    pub command: Option<Verb>,
+    /// Flags of the controller.
+    #[command(flatten)]
+    pub controller: ControllerArgs,
     /// How to speak.
     #[command(flatten)]
     pub speech: Speech,
+}
+
+impl Cli {
+    /// Reads the arguments, the program's name first.
+    ///
+    /// # Errors
+    /// What is wrong with them, or the help or version that they ask for.
+    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut whole = Self::command();
+        let matches = whole.try_get_matches_from_mut(arguments.into_iter().map(with_dashes))?;
+        if let Some((verb, _)) = matches.subcommand()
+            && let Some(flag) = flag_of_controller(&whole, &matches)
+        {
+            let text =
+                format!("`--{flag}` before `{verb}` is of the controller; write it after `{verb}`");
+            return Err(whole.error(ErrorKind::ArgumentConflict, text));
+        }
+        Self::from_arg_matches(&matches)
+    }
+}
+
+/// A flag of the controller that was given.
+fn flag_of_controller(whole: &Command, matches: &ArgMatches) -> Option<String> {
+    let given = |argument: &&Arg| {
+        matches.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine)
+    };
+    let own = whole.get_arguments().filter(|argument| !argument.is_global_set());
+    own.filter(given).find_map(|argument| argument.get_long().map(str::to_owned))
+}
+
+/// Go programs take `_` for `-` in names of flags.
+fn with_dashes(argument: OsString) -> OsString {
+    let Some(flag) = argument.to_str().filter(|text| text.starts_with("--")) else {
+        return argument;
+    };
+    match flag.split_once('=') {
+        Some((name, value)) => format!("{}={value}", name.replace('_', "-")).into(),
+        None => flag.replace('_', "-").into(),
+    }
 }
 
 /// Flags of every command.
@@ -44,12 +108,18 @@ pub struct Speech {
     /// When to use colour; `auto` means: on a terminal, unless `NO_COLOR` is set.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: When,
-    /// What to log on stderr: a level, or a filter as `RUST_LOG` has it [default: `RUST_LOG`, or warn].
+    /// What to log on stderr: a level, or a filter as `RUST_LOG` has it [default: `RUST_LOG`, or
+    /// info for the controller and warn for commands].
     #[arg(long, global = true, value_name = "FILTER")]
     pub log_level: Option<String>,
     /// Form of log lines.
-    #[arg(long, global = true, value_name = "FORM", default_value = "text")]
+    #[arg(long, visible_alias = "logging-format", global = true, value_name = "FORM")]
+    #[arg(default_value = "text")]
     pub log_format: LogFormat,
+    /// What to log, as Go programs count it: from 4 on as `--log-level debug`, from 6 on `trace`,
+    /// else `info`. `--log-level` goes first.
+    #[arg(short, long = "v", global = true, value_name = "NUMBER", hide_short_help = true)]
+    pub verbosity: Option<u8>,
 }
 
 /// When to use colour.
@@ -225,7 +295,7 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "RELEASE")]
     pub version: Option<ccm_simulator::Version>,
     /// Hold every answer back for so long, for example 50ms.
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = go_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = short_duration)]
     pub latency: Duration,
     /// Write a cloud-config here as soon as requests are answered. It is for the first account of
     /// role User and holds the world's cluster-id.
@@ -295,92 +365,13 @@ impl FromArgMatches for SettingFlags {
     }
 }
 
-/// The reference, as `deploy/docs/commands.md` holds it.
-pub fn markdown() -> String {
-    // Writing to a String can't fail.
-    let mut text = String::from(INTRODUCTION);
-    let whole = Cli::command().term_width(100);
-    let _ = write!(text, "\n```text\n{}```\n", plain(&whole));
-    for command in whole.get_subcommands() {
-        // As the program shows it: with its whole name.
-        let name = format!("cloudstack-ccm {}", command.get_name());
-        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-        let mut command = command.clone().bin_name(&name).term_width(100);
-        // They are the same everywhere, and have a page of their own.
-        let mut settings = "";
-        for setting in flagged().map(|setting| setting.spec().key) {
-            if command.get_arguments().any(|argument| argument.get_id() == setting) {
-                settings = " Every setting of `configuration.md` but the keys has a flag here too.";
-                command = command.mut_arg(setting, |argument| argument.hide(true));
-            }
-        }
-        let help = plain(&command);
-        let _ = write!(text, "\n## {name}\n\n{about}.{settings}\n\n```text\n{help}```\n");
-    }
-    text
-}
-
-fn plain(command: &Command) -> String {
-    let help = command.clone().render_long_help().to_string();
-    let lines = help.lines().map(str::trim_end).collect::<Vec<_>>();
-    lines.join("\n").trim_end().to_owned() + "\n"
-}
-
-const INTRODUCTION: &str = "\
-# Commands
-
-<!-- Generated from ccm/src/cli.rs; tests/tests/docs.rs compares. -->
-
-Results go to stdout; progress, warnings and errors go to stderr. Key, secret and signatures are in
-no output, log line or file.
-
-| Exit code | `plan` | `apply` | others |
-|---|---|---|---|
-| 0 | planned; with `--detailed-exitcode`: nothing to do | all done | done |
-| 1 | error | error, a failed step, or interrupted | error |
-| 2 | with `--detailed-exitcode`: there are changes | | |
-| 4 | | refused, because the world has moved | |
-
-| File | Written by | Read by | Holds |
-|---|---|---|---|
-| saved plan | `plan --out` | `apply` | policy, Services, Nodes, the plan |
-| snapshot | `snapshot --out` | `plan --from` | policy, Services, Nodes, the state of CloudStack |
-| world | you | `simulate` | what a CloudStack model holds at first; `deploy/world.schema.json` |
-| cloud-config | you, or `simulate --cloud-config-out` | `plan`, `apply`, `snapshot` | `configuration.md` |
-
-The JSON of `plan --output json` has the form of `deploy/plan.schema.json`; a saved plan has it in
-`document`. Fields can be added within format 1; ignore those that you don't know.
-
-`apply` reads CloudStack and plans again, with the Services and Nodes of the saved plan. If a step of
-any Service with saved steps is not the same any more, nothing is done. Then Services are done one
-after the other, in the order of the plan; from the second one on, CloudStack is read again before
-each, and a Service whose steps have become others meanwhile is left as it is (exit code 4 at the
-end). A failed step skips what depends on it, and other Services go on. A new plan always continues
-from where things are.
-";
-
-fn service_key(text: &str) -> Result<ServiceKey, String> {
-    match text.split_once('/') {
-        Some((namespace, name))
-            if !namespace.is_empty() && !name.is_empty() && !name.contains('/') =>
-        {
-            Ok(ServiceKey::new(namespace, name))
-        }
-        Some(_) | None => Err("expected NAMESPACE/NAME, for example `shop/web`".to_owned()),
-    }
-}
-
-fn go_duration(text: &str) -> Result<Duration, String> {
-    match duration(text) {
-        Some(found) if found <= Duration::from_mins(1) => Ok(found),
-        Some(_) => Err("expected at most 1m".to_owned()),
-        None => Err("expected a duration, for example `50ms`".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read(arguments: &[&str]) -> Result<Cli, clap::Error> {
+        Cli::read(["cloudstack-ccm"].iter().chain(arguments).map(OsString::from))
+    }
 
     #[test]
     fn the_command_line_makes_sense() {
@@ -389,19 +380,21 @@ mod tests {
 
     #[test]
     fn flags_of_settings_become_overrides_and_secrets_have_none() {
-        let parsed = Cli::try_parse_from(["x", "apply", "p", "--cluster-id", "prod"]).unwrap();
-        let Verb::Apply(apply) = parsed.command else { panic!("{parsed:?}") };
+        let parsed = read(&["apply", "p", "--cluster-id", "prod"]).unwrap();
+        let Some(Verb::Apply(apply)) = parsed.command else { panic!("{parsed:?}") };
         let mut wanted = Overrides::default();
         wanted.set(Setting::ClusterId, "prod").unwrap();
         assert_eq!(apply.connect.settings.0, wanted);
-        assert!(Cli::try_parse_from(["x", "apply", "p", "--secret-key", "s"]).is_err());
+        assert!(read(&["apply", "p", "--secret-key", "s"]).is_err());
     }
 
     #[test]
-    fn services_are_named_with_their_namespace() {
-        assert_eq!(service_key("shop/web"), Ok(ServiceKey::new("shop", "web")));
-        for text in ["web", "/web", "shop/", "a/b/c"] {
-            assert!(service_key(text).is_err(), "{text}");
-        }
+    fn output_flags_stand_anywhere_and_flags_of_the_controller_before_no_command() {
+        let parsed = read(&["--log-level", "debug", "-v=4", "apply", "p"]).unwrap();
+        assert_eq!(parsed.speech.log_level.as_deref(), Some("debug"));
+        assert_eq!(parsed.speech.verbosity, Some(4));
+        assert!(read(&["--logging-format=json"]).unwrap().command.is_none());
+        let error = read(&["--cloud-config", "c", "apply", "p"]).unwrap_err().to_string();
+        assert!(error.contains("write it after `apply`"), "{error}");
     }
 }
