@@ -2,6 +2,7 @@
 //! replayer of recordings, the schema of plans, and independent restatements of the rules that every plan must keep.
 
 pub mod converged;
+pub mod deploy;
 pub mod docs;
 pub mod door;
 pub mod interrupted;

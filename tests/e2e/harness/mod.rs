@@ -1,0 +1,23 @@
+//! What the tests stand on.
+//!
+//! | File | Holds |
+//! |---|---|
+//! | `settings.rs` | what `tests/e2e/run` says in the environment |
+//! | `ports.rs` | free ports |
+//! | `process.rs` | a process that ends with its test |
+//! | `cluster.rs` | an API server with its etcd |
+//! | `access.rs` | kubeconfigs, and clients from them |
+//! | `manifests.rs` | what `deploy/manifests` holds, and how it gets into a cluster |
+//! | `audit.rs` | what the API server was asked, and by whom |
+//! | `cloud.rs` | CloudStack |
+//! | `eventually.rs` | waiting for a state |
+
+pub(crate) mod access;
+pub(crate) mod audit;
+pub(crate) mod cloud;
+pub(crate) mod cluster;
+pub(crate) mod eventually;
+pub(crate) mod manifests;
+mod ports;
+pub(crate) mod process;
+pub(crate) mod settings;
