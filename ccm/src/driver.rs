@@ -164,7 +164,7 @@ pub async fn execute(
     lanes: &SharedLanes,
     progress: &impl Progress,
 ) -> Result<Outcome, Displaced> {
-    let admitted = Admitted::new(plan, lanes)?;
+    let admitted = lanes.admit(plan)?;
     let mut execution = Execution::new(plan);
     let mut running = FuturesUnordered::new();
     loop {
@@ -198,6 +198,14 @@ pub struct SharedLanes {
 }
 
 impl SharedLanes {
+    /// Takes the addresses of a plan, until its guard is dropped.
+    ///
+    /// # Errors
+    /// [`Displaced`] if another plan that is being executed is in the way.
+    pub fn admit<'a>(&'a self, plan: &'a Plan) -> Result<Admitted<'a>, Displaced> {
+        if self.lock().admit(plan) { Ok(Admitted { plan, lanes: self }) } else { Err(Displaced) }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Lanes> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -210,16 +218,13 @@ impl SharedLanes {
 pub struct Displaced;
 
 /// A plan that is being executed. It gives its addresses back at its end, however that comes.
-struct Admitted<'a> {
+#[derive(Debug)]
+pub struct Admitted<'a> {
     plan: &'a Plan,
     lanes: &'a SharedLanes,
 }
 
 impl<'a> Admitted<'a> {
-    fn new(plan: &'a Plan, lanes: &'a SharedLanes) -> Result<Self, Displaced> {
-        if lanes.lock().admit(plan) { Ok(Self { plan, lanes }) } else { Err(Displaced) }
-    }
-
     fn lanes(&self) -> MutexGuard<'a, Lanes> {
         self.lanes.lock()
     }

@@ -156,7 +156,7 @@ pub struct Lab {
     /// What executions learned.
     pub learned: Learned,
     /// What all executions share.
-    pub lanes: SharedLanes,
+    pub lanes: Arc<SharedLanes>,
     /// What happens between the client and the rest.
     pub troubles: Troubles,
     door: Door,
@@ -260,7 +260,7 @@ impl Lab {
             cluster,
             policy,
             learned: Learned::default(),
-            lanes: SharedLanes::default(),
+            lanes: Arc::default(),
             troubles: Troubles::default(),
             keys,
             world,
