@@ -292,7 +292,7 @@ pub fn judge(command: Command, expected: &Expected, understood: &Understood) -> 
         }
         (Expected::Unreadable(fields), Understood::Error(error)) => {
             let named = |field: &&str| error.message.contains(&format!("`{field}`"));
-            if !fields.is_empty() && !fields.iter().any(|field| named(&field)) {
+            if !fields.is_empty() && !fields.iter().any(named) {
                 return wrong("no field is named");
             }
             Ok(())
