@@ -17,8 +17,8 @@ use tracing::{info, warn};
 use crate::client::{Client, Format};
 use crate::command::Command;
 use crate::envelope::{EnvelopeError, Object, xml_error, xml_version};
-use crate::error::Failure;
-use crate::fields::Fields;
+use crate::error::{Failure, decode_error};
+use crate::fields::{DecodeError, Fields};
 use crate::wire::{Runtime, Transport, later};
 
 const CAPABILITIES: Command = Command::ListCapabilities;
@@ -62,7 +62,9 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         match self.ask(CAPABILITIES, &Vec::new()).await {
             Ok(answer) => {
                 self.note_allowed(CAPABILITIES.name());
-                (version, rate_limit) = read_capabilities(&answer);
+                let found = read_capabilities(&answer);
+                (version, rate_limit) =
+                    found.map_err(|error| decode_error(CAPABILITIES, &error))?;
             }
             Err(failure) if failure.is_denial() => self.note_denied(CAPABILITIES.name()),
             Err(failure) => return Err(failure.into_error(CAPABILITIES)),
@@ -137,17 +139,15 @@ fn cost_of(command: &str) -> &'static str {
 
 /// `cloudstackversion`, `apilimitmax`, `apilimitinterval`. The latter two are there only while
 /// the server throttles; the version can be hidden by a setting.
-fn read_capabilities(answer: &Object) -> (Option<Version>, Option<RateLimit>) {
-    let fields = Fields::inside("capability", answer);
-    let Some(fields) = fields.object("capability", "capability") else {
-        return (None, None);
+fn read_capabilities(answer: &Object) -> Result<(Option<Version>, Option<RateLimit>), DecodeError> {
+    let Some(capability) = answer.get("capability") else {
+        return Ok((None, None));
     };
-    let version = fields.optional_text("cloudstackversion").and_then(Version::parse);
-    let number = |field| fields.optional_number::<u32>(field).ok().flatten();
-    let calls = number("apilimitmax").filter(|calls| *calls > 0);
-    let rate_limit = calls
-        .map(|calls| RateLimit { calls, seconds: number("apilimitinterval").unwrap_or(1).max(1) });
-    (version, rate_limit)
+    let fields = Fields::of("capability", capability)?;
+    let version = fields.optional_text("cloudstackversion")?.and_then(Version::parse);
+    let calls = fields.optional_number::<u32>("apilimitmax")?.filter(|calls| *calls > 0);
+    let seconds = fields.optional_number::<u32>("apilimitinterval")?.unwrap_or(1).max(1);
+    Ok((version, calls.map(|calls| RateLimit { calls, seconds })))
 }
 
 #[cfg(test)]
@@ -156,7 +156,7 @@ mod tests {
     use serde_json::json;
 
     fn read(value: &serde_json::Value) -> (Option<Version>, Option<RateLimit>) {
-        read_capabilities(value.as_object().unwrap())
+        read_capabilities(value.as_object().unwrap()).unwrap()
     }
 
     #[test]

@@ -74,10 +74,11 @@ pub(crate) fn read(response: &WireResponse) -> Result<Object, EnvelopeError> {
     let (Some((key, Value::Object(inner))), None) = (entries.next(), entries.next()) else {
         return Err(shape());
     };
-    let Some(code) = inner.get("errorcode").and_then(number) else {
+    let Some(code) = inner.get("errorcode") else {
         // A gateway's error may be JSON too: it says nothing of what CloudStack did.
         return if status < 400 { Ok(inner) } else { Err(shape()) };
     };
+    let code = number(code).ok_or_else(shape)?;
     let text = inner.get("errortext").and_then(Value::as_str).unwrap_or_default();
     Err(EnvelopeError::Server(ServerError {
         code,
@@ -200,6 +201,8 @@ mod tests {
             (200, "{}", "another shape"),
             (200, "{\"a\":{},\"b\":{}}", "another shape"),
             (200, "{\"a\":null}", "another shape"),
+            (200, "{\"a\":{\"errorcode\":true}}", "another shape"),
+            (431, "{\"a\":{\"errorcode\":99999}}", "another shape"),
             (502, "Bad Gateway", "broken JSON"),
             (502, "{\"error\":{\"message\":\"no upstream\"}}", "another shape"),
         ] {

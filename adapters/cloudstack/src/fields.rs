@@ -52,17 +52,26 @@ impl<'a> Fields<'a> {
 
     /// A text that is there and not empty.
     pub(crate) fn text(&self, field: &'static str) -> Result<&'a str, DecodeError> {
-        self.optional_text(field).ok_or_else(|| self.error(field, "a text"))
+        self.optional_text(field)?.ok_or_else(|| self.error(field, "a text"))
     }
 
     /// A text; an empty one counts as absent.
-    pub(crate) fn optional_text(&self, field: &str) -> Option<&'a str> {
-        self.any_text(field).filter(|text| !text.is_empty())
+    pub(crate) fn optional_text(
+        &self,
+        field: &'static str,
+    ) -> Result<Option<&'a str>, DecodeError> {
+        match self.object.get(field) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.as_str()).filter(|text| !text.is_empty())),
+            Some(Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+                Err(self.error(field, "a text"))
+            }
+        }
     }
 
-    /// A text, even an empty one.
-    pub(crate) fn any_text(&self, field: &str) -> Option<&'a str> {
-        self.object.get(field).and_then(Value::as_str)
+    /// A text that may be empty; so is one that is absent.
+    pub(crate) fn text_or_empty(&self, field: &'static str) -> Result<&'a str, DecodeError> {
+        self.optional_text(field).map(Option::unwrap_or_default)
     }
 
     /// A text in lower case.
@@ -85,9 +94,19 @@ impl<'a> Fields<'a> {
         field: &'static str,
         parse: impl FnOnce(&str) -> Option<I>,
     ) -> Result<Option<I>, DecodeError> {
-        match self.optional_text(field) {
+        self.optional_parsed(field, "an id", parse)
+    }
+
+    /// A text that `parse` accepts, or nothing.
+    pub(crate) fn optional_parsed<T>(
+        &self,
+        field: &'static str,
+        expected: &'static str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, DecodeError> {
+        match self.optional_text(field)? {
             None => Ok(None),
-            Some(_) => self.id(field, parse).map(Some),
+            Some(_) => self.parsed(field, expected, parse).map(Some),
         }
     }
 
@@ -98,7 +117,7 @@ impl<'a> Fields<'a> {
         expected: &'static str,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<T, DecodeError> {
-        self.optional_text(field).and_then(parse).ok_or_else(|| self.error(field, expected))
+        self.optional_text(field)?.and_then(parse).ok_or_else(|| self.error(field, expected))
     }
 
     /// A number, or a text that is one.
@@ -125,17 +144,19 @@ impl<'a> Fields<'a> {
     }
 
     /// A boolean, or a text that is one; absent counts as false.
-    pub(crate) fn flag(&self, field: &str) -> bool {
-        self.optional_flag(field).unwrap_or(false)
+    pub(crate) fn flag(&self, field: &'static str) -> Result<bool, DecodeError> {
+        self.optional_flag(field).map(Option::unwrap_or_default)
     }
 
-    /// A boolean, or a text that is one.
-    pub(crate) fn optional_flag(&self, field: &str) -> Option<bool> {
-        match self.object.get(field)? {
-            Value::Bool(flag) => Some(*flag),
-            Value::String(text) => Some(text.eq_ignore_ascii_case("true")),
-            Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
-        }
+    /// A boolean, a text that is one, or nothing.
+    pub(crate) fn optional_flag(&self, field: &'static str) -> Result<Option<bool>, DecodeError> {
+        let flag = match self.object.get(field) {
+            None | Some(Value::Null) => return Ok(None),
+            Some(Value::Bool(flag)) => Some(*flag),
+            Some(Value::String(text)) => text.trim().to_ascii_lowercase().parse().ok(),
+            Some(Value::Number(_) | Value::Array(_) | Value::Object(_)) => None,
+        };
+        flag.map(Some).ok_or_else(|| self.error(field, "true or false"))
     }
 
     /// The entries of an array; absent counts as empty.
@@ -168,24 +189,36 @@ impl<'a> Fields<'a> {
         })
     }
 
+    /// `cidrlist` of a firewall rule or an ACL item.
+    pub(crate) fn cidrs(&self) -> Result<Option<CidrSet>, DecodeError> {
+        self.optional_parsed("cidrlist", "a list of CIDRs", |text| CidrSet::parse_listed(text).ok())
+    }
+
+    /// The objects of an array, each as `read` reads it; `kind` names them in errors.
+    pub(crate) fn each<T, C: FromIterator<T>>(
+        &self,
+        field: &'static str,
+        kind: &'static str,
+        read: impl Fn(&Fields<'a>) -> Result<T, DecodeError>,
+    ) -> Result<C, DecodeError> {
+        let entries = self.array(field)?.iter();
+        entries.map(|entry| read(&Fields::of(kind, entry)?)).collect()
+    }
+
     /// `tags`, key to value; the last one counts if a key is there twice.
-    pub(crate) fn tags(&self) -> BTreeMap<String, String> {
-        let entries = self.array("tags").unwrap_or_default();
-        let pair = |entry: &Value| {
-            let key = entry.get("key")?.as_str()?.to_owned();
-            let value = entry.get("value").and_then(Value::as_str);
-            Some((key, value.unwrap_or_default().to_owned()))
-        };
-        entries.iter().filter_map(pair).collect()
+    pub(crate) fn tags(&self) -> Result<BTreeMap<String, String>, DecodeError> {
+        self.each("tags", "tag", |tag| {
+            Ok((tag.text("key")?.to_owned(), tag.text_or_empty("value")?.to_owned()))
+        })
     }
 
     /// Says that a field is not as expected.
     pub(crate) fn error(&self, field: &'static str, expected: &'static str) -> DecodeError {
         DecodeError {
             kind: self.kind,
-            object: match self.optional_text("id") {
-                Some(id) => quotable(id, EXCERPT),
-                None => "without id".to_owned(),
+            object: match self.object.get("id").and_then(Value::as_str) {
+                Some(id) if !id.is_empty() => quotable(id, EXCERPT),
+                Some(_) | None => "without id".to_owned(),
             },
             field,
             found: shown(self.object.get(field)),
@@ -194,7 +227,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The readable entries of a `cidrlist`. The server cuts lists of load balancer rules at 255
+/// The readable entries of a load balancer rule's `cidrlist`. The server cuts lists of load balancer rules at 255
 /// characters, in the middle of an entry (observed): what is left of that one is dropped.
 pub(crate) fn readable_cidrs(text: &str) -> CidrSet {
     text.split([' ', ',']).filter_map(|entry| Cidr::parse_listed(entry).ok()).collect()
@@ -260,12 +293,21 @@ mod tests {
     }
 
     #[test]
-    fn tags_and_flags_forgive() {
-        let value = json!({"tags": [{"key": "a", "value": "1"}, {"key": "b"}, 7], "f": "TRUE"});
+    fn tags_without_value_and_flags_as_texts() {
+        let value = json!({"tags": [{"key": "a", "value": "1"}, {"key": "b"}], "f": "TRUE"});
         let fields = Fields::of("rule", &value).unwrap();
-        let tags: Vec<_> = fields.tags().into_iter().collect();
+        let tags: Vec<_> = fields.tags().unwrap().into_iter().collect();
         assert_eq!(tags, [("a".to_owned(), "1".to_owned()), ("b".to_owned(), String::new())]);
-        assert!(fields.flag("f") && !fields.flag("g"));
+        assert!(fields.flag("f").unwrap() && !fields.flag("g").unwrap());
+    }
+
+    #[test]
+    fn what_is_of_another_type_does_not_read_as_absent() {
+        let value = json!({"text": 7, "flag": "yes", "tags": [{"value": "1"}]});
+        let fields = Fields::of("rule", &value).unwrap();
+        assert!(fields.optional_text("text").is_err());
+        assert!(fields.optional_flag("flag").is_err() && fields.flag("text").is_err());
+        assert!(fields.tags().is_err());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ccm_core::exec::job::{JobStatus, JobStep, JobWait};
+use ccm_core::ids::ResourceId;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -30,7 +31,7 @@ pub(crate) enum JobOutcome {
     Succeeded,
     /// 2, or 3 (cancelled).
     Failed {
-        /// `jobresultcode`.
+        /// `jobresultcode`; if there is none, 530, that of errors without a name.
         code: u16,
         /// Of `jobresult`; absent after a restart of the management server.
         error: Option<ServerError>,
@@ -44,7 +45,7 @@ impl JobAnswer {
         let result = object.get("jobresult").filter(|value| value.is_object());
         let outcome = match fields.number::<u64>("jobstatus")? {
             0 => JobOutcome::Pending,
-            1 if says_failure(result) => {
+            1 if says_failure(result)? => {
                 JobOutcome::Failed { code: 530, error: Some(job_error(&Object::new(), 530)) }
             }
             1 => JobOutcome::Succeeded,
@@ -57,7 +58,9 @@ impl JobAnswer {
         };
         Ok(Self {
             outcome,
-            instance: fields.optional_text("jobinstanceid").map(str::to_owned),
+            instance: fields
+                .optional_id("jobinstanceid", |text| ResourceId::parse(text).ok())?
+                .map(String::from),
             result: result.cloned(),
         })
     }
@@ -84,7 +87,7 @@ impl JobAnswer {
     /// The id of what a create made: in its result, or `jobinstanceid`.
     pub(crate) fn created(&self, name: &'static str) -> Option<&str> {
         let named =
-            self.result_object("job result", name).and_then(|fields| fields.optional_text("id"));
+            self.result_object("job result", name).and_then(|fields| fields.text("id").ok());
         named.or(self.instance.as_deref())
     }
 
@@ -97,9 +100,12 @@ impl JobAnswer {
 }
 
 /// `{"success":false}`: no server seen says so, and it is not taken for a success.
-fn says_failure(result: Option<&Value>) -> bool {
-    let success = result.and_then(|result| result.get("success"));
-    success.is_some_and(|success| success == false || success == "false")
+fn says_failure(result: Option<&Value>) -> Result<bool, DecodeError> {
+    let result = result.and_then(Value::as_object);
+    let success = result
+        .map(|result| Fields::inside("job result", result).optional_flag("success"))
+        .transpose()?;
+    Ok(success.flatten() == Some(false))
 }
 
 /// Following one job: how long it may take, and how long it may stay unknown.

@@ -43,12 +43,17 @@ impl Pages {
     /// Takes the page that was asked for. An empty list is `{}`, and a page behind the end has
     /// `count` without array.
     pub(crate) fn handle_page(&mut self, object: &Object, array: &str) -> PageStep {
-        let count = object.get("count").and_then(count);
+        let count = match object.get("count").map(count) {
+            Some(None) => return inconsistent("`count` is no number".to_owned()),
+            Some(count) => count,
+            None => None,
+        };
         let empty = Vec::new();
         let rows = match object.get(array) {
             Some(Value::Array(rows)) => rows,
             Some(_) => return inconsistent(format!("`{array}` is no array")),
-            None => &empty,
+            None if count.is_some() || object.is_empty() => &empty,
+            None => return inconsistent(format!("there is neither `{array}` nor `count`")),
         };
         if self.page > 1 && count != self.count {
             let (before, now) = (shown(self.count), shown(count));
@@ -69,7 +74,7 @@ impl Pages {
         let found = u64::try_from(self.entries.len()).unwrap_or(u64::MAX);
         let asked = u64::from(self.page) * u64::from(self.size);
         let complete = match self.count {
-            Some(count) if found > count || (asked >= count && found < count) => {
+            Some(count) if found > count || (found < count && (rows == 0 || asked >= count)) => {
                 return inconsistent(format!("count is {count}, the pages hold {found}"));
             }
             Some(count) => found == count,
@@ -181,6 +186,17 @@ mod tests {
         assert_eq!(reason(run(500, &no_rows)), "count is 3, the pages hold 0");
         let more = [page(Some(1), &["a", "b"])];
         assert_eq!(reason(run(500, &more)), "count is 1, the pages hold 2");
+    }
+
+    #[test]
+    fn an_answer_that_is_no_list_is_no_empty_list() {
+        for (answer, found) in [
+            (json!({"zones": []}), "there is neither `zone` nor `count`"),
+            (json!({"count": null}), "`count` is no number"),
+            (json!({"count": 1, "zone": {}}), "`zone` is no array"),
+        ] {
+            assert_eq!(reason(run(2, &[answer.as_object().unwrap().clone()])), found);
+        }
     }
 
     #[test]

@@ -96,6 +96,8 @@ pub(crate) struct Param {
     pub(crate) required: bool,
     /// The release of its `since` annotation, which changes how odd ids are treated.
     pub(crate) since: Option<&'static str>,
+    /// Whether releases before that have it, too, without the annotation.
+    earlier: bool,
 }
 
 /// Type of a parameter.
@@ -135,21 +137,36 @@ pub(crate) enum Entity {
 }
 
 pub(crate) const fn must(name: &'static str, kind: Kind) -> Param {
-    Param { name, kind, required: true, since: None }
+    Param { name, kind, required: true, since: None, earlier: false }
 }
 
 pub(crate) const fn may(name: &'static str, kind: Kind) -> Param {
-    Param { name, kind, required: false, since: None }
+    Param { name, kind, required: false, since: None, earlier: false }
 }
 
 pub(crate) const fn since(name: &'static str, kind: Kind, release: &'static str) -> Param {
-    Param { name, kind, required: false, since: Some(release) }
+    Param { name, kind, required: false, since: Some(release), earlier: false }
+}
+
+/// A parameter that means something else, or is refused, before its release.
+pub(crate) const fn changed(name: &'static str, kind: Kind, release: &'static str) -> Param {
+    Param { name, kind, required: false, since: Some(release), earlier: true }
 }
 
 impl Param {
     /// Whether a release has it; an older one ignores it like any unknown name.
     fn is_known(&self, version: &Version) -> bool {
+        self.earlier || self.is_of(version)
+    }
+
+    /// Whether its `since` annotation holds in a release.
+    fn is_of(&self, version: &Version) -> bool {
         self.since.and_then(numbers).is_none_or(|since| version.reaches(since))
+    }
+
+    /// Its annotation, as a release has it.
+    pub(crate) fn annotation(&self, version: &Version) -> Option<&'static str> {
+        self.since.filter(|_| self.is_of(version))
     }
 }
 

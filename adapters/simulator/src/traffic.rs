@@ -6,13 +6,14 @@
 //! are asked:
 //!
 //! 1. a load-balancer rule for the address and port (`NoRule`);
-//! 2. the firewall of the address, on isolated networks and in VPCs with Firewall service
+//! 2. the router, if it is stopped (`Router`);
+//! 3. the firewall of the address, on isolated networks and in VPCs with Firewall service
 //!    (`Firewall`);
-//! 3. the tier's ACL list, only if the switch says that ACLs gate balanced traffic: the first
+//! 4. the tier's ACL list, only if the switch says that ACLs gate balanced traffic: the first
 //!    ingress item by number that matches source and public port decides, and without one nobody
 //!    gets in (`Acl`);
-//! 4. the rule's own CIDR list (`RuleCidrs`);
-//! 5. members that live: the VM runs and still has the address that the router knows (`NoMembers`).
+//! 5. the rule's own CIDR list (`RuleCidrs`);
+//! 6. members that live: the VM runs and still has the address that the router knows (`NoMembers`).
 
 use std::net::IpAddr;
 
@@ -90,6 +91,8 @@ pub enum Layer {
     NoMembers,
     /// The ACL list of the tier.
     Acl,
+    /// The router, which is stopped or destroyed.
+    Router,
 }
 
 /// What the router knows of a rule.
@@ -146,6 +149,9 @@ pub(crate) fn reach(cloud: &Cloud, query: &TrafficQuery, acl_gates: bool) -> Rea
         return refused(None, Layer::NoRule);
     };
     let rule = Some(layers.rule);
+    if !cloud.router.is_up(layers.rule.network) {
+        return refused(rule, Layer::Router);
+    }
     if !layers.firewall.contains(query.source) {
         return refused(rule, Layer::Firewall);
     }
@@ -172,6 +178,9 @@ pub(crate) fn open_sources(
     let Some(layers) = layers(cloud, address, port, acl_gates) else {
         return Vec::new();
     };
+    if !cloud.router.is_up(layers.rule.network) {
+        return Vec::new();
+    }
     layers.firewall.and(&layers.acl).and(&layers.programmed.sources()).into_nets()
 }
 

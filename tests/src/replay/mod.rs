@@ -50,14 +50,14 @@ use serde_json::Value;
 
 pub use self::deviations::Deviations;
 pub use self::page::markdown;
-pub use self::recording::{Directory, ReplayError};
+pub use self::recording::{Directory, Exchange, ReplayError};
 pub use self::report::Report;
 
 use self::act::{Act, NotDone};
 use self::compare::{Difference, body_differences, differences};
 use self::library::Library;
 use self::names::{Names, ids};
-use self::recording::{Exchange, Recording};
+use self::recording::Recording;
 use self::report::{Deviating, Undone};
 use self::send::{Keys, Outgoing};
 use self::setup::Setup;

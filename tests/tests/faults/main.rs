@@ -11,4 +11,5 @@ mod faults;
 mod jobs;
 mod reads;
 mod scene;
+mod wedged;
 mod wire;

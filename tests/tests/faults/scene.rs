@@ -166,6 +166,101 @@ impl Scene {
         self.lab.simulator.sent()
     }
 
+    /// Runs the operation that sends a list command; gives what came from that list alone.
+    ///
+    /// # Errors
+    /// What the client reports.
+    pub fn listed(&self, command: Command) -> Result<String, CallError> {
+        let state = match operation(command) {
+            Operation::Observe => block_on(self.client.observe(&Scope::default()))?,
+            Operation::Members | Operation::Call(_) => return self.run(command),
+        };
+        Ok(match command {
+            Command::ListNetworks => format!("{:?}", state.networks),
+            Command::ListVpcs => format!("{:?}", state.vpcs),
+            Command::ListVirtualMachines => format!("{:?}", state.virtual_machines),
+            Command::ListPublicIpAddresses => format!("{:?}", state.addresses),
+            Command::ListLoadBalancerRules => format!("{:?}", state.rules),
+            Command::ListFirewallRules => format!("{:?}", state.firewall_rules),
+            Command::ListNetworkAclLists => format!("{:?}", state.acl_lists),
+            Command::ListNetworkAcls => format!("{:?}", state.acl_items),
+            other => panic!("{} is no list", other.name()),
+        })
+    }
+
+    /// Somebody changes what a list command lists.
+    pub fn disturb(&self, list: Command) {
+        let zone = self.lab.by_hand("listZones", &[]);
+        let zone = text(&zone["zone"][0]["id"]);
+        let by_hand = |command, params: &[(&str, &str)]| drop(self.lab.by_hand(command, params));
+        let new = [("name", "new"), ("zoneid", zone.as_str()), ("cidr", "10.9.0.0/16")];
+        match list {
+            Command::ListNetworks => {
+                by_hand("createNetwork", &[new[0], new[1], ("networkofferingid", "new")]);
+            }
+            Command::ListVpcs => {
+                let vpcs = self.lab.by_hand("listVPCs", &[]);
+                let offering = text(&vpcs["vpc"][0]["vpcofferingid"]);
+                by_hand("createVPC", &[new[0], new[1], new[2], ("vpcofferingid", &offering)]);
+            }
+            Command::ListVirtualMachines => {
+                let vm =
+                    serde_json::from_value(serde_json::json!({"name": "new", "owner": "prod"}));
+                let vm = vm.expect("a machine");
+                self.simulator(|simulator| simulator.add_vm(&vm)).expect("an owner");
+            }
+            Command::ListPublicIpAddresses => {
+                by_hand("associateIpAddress", &[("networkid", NETWORK)]);
+            }
+            Command::ListLoadBalancerRules => {
+                by_hand("deleteLoadBalancerRule", &[("id", self.rule.as_str())]);
+            }
+            Command::ListFirewallRules => {
+                by_hand("deleteFirewallRule", &[("id", self.firewall_rule.as_str())]);
+            }
+            Command::ListNetworkAclLists => {
+                let vpcs = self.lab.by_hand("listVPCs", &[]);
+                let vpc = text(&vpcs["vpc"][0]["id"]);
+                by_hand("createNetworkACLList", &[("name", "new"), ("vpcid", &vpc)]);
+            }
+            Command::ListNetworkAcls => {
+                by_hand("deleteNetworkACL", &[("id", self.acl_item.as_str())]);
+            }
+            Command::ListLoadBalancerRuleInstances => self.assign_by_hand(NODES[1]),
+            Command::ListPortForwardingRules => {
+                let forward = serde_json::json!({"address": ADDRESS, "start-port": 3333});
+                let forward = serde_json::from_value(forward).expect("a port forward");
+                self.simulator(|simulator| simulator.add_port_forward(&forward)).expect("one");
+            }
+            other => panic!("{} is no list", other.name()),
+        }
+    }
+
+    fn assign_by_hand(&self, vm: &str) {
+        let params = [("id", self.rule.as_str()), ("virtualmachineids", vm)];
+        self.lab.by_hand("assignToLoadBalancerRule", &params);
+    }
+
+    /// While the client's next job runs, somebody assigns the rule's member once more.
+    pub fn assign_during_the_next_job(&self) {
+        let rule = self.rule.to_string();
+        let mut done = false;
+        self.interrupt(move |simulator, command| {
+            if command == Command::QueryAsyncJobResult.name() && !done {
+                done = true;
+                let params = [("id", rule.as_str()), ("virtualmachineids", NODES[0])];
+                let assign = Command::AssignToLoadBalancerRule.name();
+                simulator.call("prod", assign, &params, Timestamp::UNIX_EPOCH);
+            }
+        });
+    }
+
+    /// Somebody repairs the rule in CloudStack's database.
+    pub fn repair(&self) {
+        let rule = self.rule.as_str();
+        self.simulator(|simulator| simulator.repair_rule(rule)).expect("the rule");
+    }
+
     /// Runs the operation that sends a command; gives what it found.
     ///
     /// # Errors

@@ -22,13 +22,13 @@ pub(crate) fn address(value: &Value) -> Result<Option<PublicIpAddress>, DecodeEr
         id: id(&fields)?,
         address,
         state: state(&fields)?,
-        allocated: fields.optional_text("allocated").map(str::to_owned),
-        source_nat: fields.flag("issourcenat"),
-        static_nat: static_nat(&fields),
+        allocated: fields.optional_text("allocated")?.map(str::to_owned),
+        source_nat: fields.flag("issourcenat")?,
+        static_nat: static_nat(&fields)?,
         network: fields.optional_id("associatednetworkid", |text| NetworkId::parse(text).ok())?,
         vpc: fields.optional_id("vpcid", |text| VpcId::parse(text).ok())?,
-        has_rules: fields.optional_flag("hasrules"),
-        tags: fields.tags(),
+        has_rules: fields.optional_flag("hasrules")?,
+        tags: fields.tags()?,
     }))
 }
 
@@ -48,23 +48,22 @@ fn state(fields: &Fields<'_>) -> Result<AddressState, DecodeError> {
     })
 }
 
-fn static_nat(fields: &Fields<'_>) -> Option<String> {
-    let machine = fields
-        .optional_text("virtualmachinename")
-        .or_else(|| fields.optional_text("virtualmachineid"));
-    match machine {
+fn static_nat(fields: &Fields<'_>) -> Result<Option<String>, DecodeError> {
+    let name = fields.optional_text("virtualmachinename")?;
+    let id = fields.optional_text("virtualmachineid")?;
+    let is_static_nat = fields.flag("isstaticnat")?;
+    Ok(match name.or(id) {
         Some(machine) => Some(machine.to_owned()),
-        None => fields.flag("isstaticnat").then(String::new),
-    }
+        None => is_static_nat.then(String::new),
+    })
 }
 
 /// The address in the result of a finished associateIpAddress: its id and what it is called.
 /// Its `state` is older than the job (observed: Allocating) and is not looked at.
 pub(crate) fn associated(answer: &JobAnswer) -> Option<(PublicIpId, Option<Ipv4Addr>)> {
+    let id = PublicIpId::parse(answer.created("ipaddress")?).ok()?;
     let fields = answer.result_object(KIND, "ipaddress");
-    let named = fields.as_ref().and_then(|fields| fields.optional_text("id"));
-    let id = PublicIpId::parse(named.or(answer.instance.as_deref())?).ok()?;
-    let address = fields.and_then(|fields| fields.optional_text("ipaddress")?.parse().ok());
+    let address = fields.and_then(|fields| fields.text("ipaddress").ok()?.parse().ok());
     Some((id, address))
 }
 

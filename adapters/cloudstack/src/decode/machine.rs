@@ -22,10 +22,11 @@ pub(crate) fn virtual_machine(value: &Value) -> Result<VirtualMachine, DecodeErr
         id: id(&fields)?,
         name: fields.text("name")?.to_owned(),
         state: fields.text("state")?.to_owned(),
-        zone: fields.any_text("zonename").unwrap_or_default().to_owned(),
-        offering: fields.optional_text("serviceofferingname").map(str::to_owned),
+        zone: fields.text_or_empty("zonename")?.to_owned(),
+        offering: fields.optional_text("serviceofferingname")?.map(str::to_owned),
         nics,
-        public_ip: fields.optional_text("publicip").and_then(|text| text.parse().ok()),
+        public_ip: fields
+            .optional_parsed("publicip", "an IPv4 address", |text| text.parse().ok())?,
     })
 }
 
@@ -46,14 +47,14 @@ fn nic(index: u32, value: &Value) -> Result<Option<Nic>, DecodeError> {
     let Some(network) = fields.optional_id("networkid", |text| NetworkId::parse(text).ok())? else {
         return Ok(None);
     };
-    let ipv4 = fields.optional_text("ipaddress");
-    let ipv6 = fields.optional_text("ip6address");
+    let ipv4 = |text: &str| text.parse::<Ipv4Addr>().ok();
+    let ipv6 = |text: &str| text.parse::<Ipv6Addr>().ok();
     Ok(Some(Nic {
         network,
-        network_name: fields.any_text("networkname").unwrap_or_default().to_owned(),
-        ipv4: ipv4.and_then(|text| text.parse::<Ipv4Addr>().ok()),
-        ipv6: ipv6.and_then(|text| text.parse::<Ipv6Addr>().ok()),
-        default: fields.flag("isdefault"),
+        network_name: fields.text_or_empty("networkname")?.to_owned(),
+        ipv4: fields.optional_parsed("ipaddress", "an IPv4 address", ipv4)?,
+        ipv6: fields.optional_parsed("ip6address", "an IPv6 address", ipv6)?,
+        default: fields.flag("isdefault")?,
         device: fields.optional_number("deviceid")?.unwrap_or(index),
     }))
 }
@@ -84,7 +85,7 @@ mod tests {
     #[test]
     fn nics_without_device_or_network() {
         let value = json!({"id": "v1", "name": "a", "state": "Stopped",
-            "nic": [{"networkid": "n1"}, {"id": "x"}, {"networkid": "n3", "ipaddress": "?"}]});
+            "nic": [{"networkid": "n1"}, {"id": "x"}, {"networkid": "n3", "ipaddress": ""}]});
         let machine = virtual_machine(&value).unwrap();
         let seen: Vec<_> = machine.nics.iter().map(|nic| (nic.device, nic.ipv4)).collect();
         assert_eq!(seen, [(0, None), (2, None)]);

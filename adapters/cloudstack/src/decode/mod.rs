@@ -1,7 +1,8 @@
 //! From JSON objects to what the core calls the state of the cloud. Pure.
 //!
-//! Strict about what decisions need (ids, ports, states), lenient about the rest. Array keys of
-//! lists differ from object keys of job results; the callers name them.
+//! Whatever the core uses is read as it is meant or is an error: what is of another type never reads
+//! as absent. Everything else is ignored. Array keys of lists differ from object keys of job
+//! results; the callers name them.
 
 pub(crate) mod address;
 pub(crate) mod machine;

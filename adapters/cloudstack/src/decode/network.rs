@@ -1,57 +1,49 @@
 //! Networks (listNetworks), VPCs (listVPCs), ACL lists (listNetworkACLLists) and their items
 //! (listNetworkACLs).
 
-use std::collections::BTreeMap;
-
 use ccm_core::ids::{NetworkAclItemId, NetworkAclListId, NetworkId, VpcId};
 use ccm_core::observe::{Network, NetworkAclItem, NetworkAclList, NetworkService, Vpc};
 use serde_json::Value;
 
 use crate::decode::rule_state;
-use crate::fields::{DecodeError, Fields, readable_cidrs};
+use crate::fields::{DecodeError, Fields};
 
 /// An entry of `network`.
 pub(crate) fn network(value: &Value) -> Result<Network, DecodeError> {
     let fields = Fields::of("network", value)?;
-    let mut services = BTreeMap::new();
-    for entry in fields.array("service")? {
-        let service = Fields::of("network service", entry)?;
-        services.insert(service.text("name")?.to_owned(), network_service(&service)?);
-    }
     Ok(Network {
         id: fields.id("id", |text| NetworkId::parse(text).ok())?,
-        name: fields.any_text("name").unwrap_or_default().to_owned(),
-        kind: fields.any_text("type").unwrap_or_default().to_owned(),
+        name: fields.text_or_empty("name")?.to_owned(),
+        kind: fields.text_or_empty("type")?.to_owned(),
         vpc: fields.optional_id("vpcid", |text| VpcId::parse(text).ok())?,
         acl_list: fields.optional_id("aclid", |text| NetworkAclListId::parse(text).ok())?,
-        acl_name: fields.optional_text("aclname").map(str::to_owned),
-        services,
+        acl_name: fields.optional_text("aclname")?.map(str::to_owned),
+        services: fields.each("service", "network service", network_service)?,
     })
 }
 
-fn network_service(fields: &Fields<'_>) -> Result<NetworkService, DecodeError> {
-    let text = |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
-    let providers = fields.array("provider")?;
-    let capabilities = fields.array("capability")?;
-    let pair = |entry: &Value| {
-        let value = text(entry, "value").unwrap_or_default();
-        text(entry, "name").map(|name| (name, value))
+/// A service by its name.
+fn network_service(fields: &Fields<'_>) -> Result<(String, NetworkService), DecodeError> {
+    let service = NetworkService {
+        providers: fields.each("provider", "service provider", name)?,
+        capabilities: fields.each("capability", "service capability", |capability| {
+            Ok((name(capability)?, capability.text_or_empty("value")?.to_owned()))
+        })?,
     };
-    Ok(NetworkService {
-        providers: providers.iter().filter_map(|entry| text(entry, "name")).collect(),
-        capabilities: capabilities.iter().filter_map(pair).collect(),
-    })
+    Ok((name(fields)?, service))
+}
+
+fn name(fields: &Fields<'_>) -> Result<String, DecodeError> {
+    fields.text("name").map(str::to_owned)
 }
 
 /// An entry of `vpc`.
 pub(crate) fn vpc(value: &Value) -> Result<Vpc, DecodeError> {
     let fields = Fields::of("VPC", value)?;
-    let services = fields.array("service")?;
-    let name = |entry: &Value| entry.get("name").and_then(Value::as_str).map(str::to_owned);
     Ok(Vpc {
         id: fields.id("id", |text| VpcId::parse(text).ok())?,
-        name: fields.any_text("name").unwrap_or_default().to_owned(),
-        services: services.iter().filter_map(name).collect(),
+        name: fields.text_or_empty("name")?.to_owned(),
+        services: fields.each("service", "VPC service", name)?,
     })
 }
 
@@ -60,7 +52,7 @@ pub(crate) fn acl_list(value: &Value) -> Result<NetworkAclList, DecodeError> {
     let fields = Fields::of("network ACL list", value)?;
     Ok(NetworkAclList {
         id: fields.id("id", |text| NetworkAclListId::parse(text).ok())?,
-        name: fields.any_text("name").unwrap_or_default().to_owned(),
+        name: fields.text_or_empty("name")?.to_owned(),
         vpc: fields.optional_id("vpcid", |text| VpcId::parse(text).ok())?,
     })
 }
@@ -76,13 +68,13 @@ pub(crate) fn acl_item(value: &Value) -> Result<NetworkAclItem, DecodeError> {
         list: fields.id("aclid", |text| NetworkAclListId::parse(text).ok())?,
         protocol: fields.lower_text("protocol")?,
         ports: fields.ports()?,
-        cidrs: readable_cidrs(fields.any_text("cidrlist").unwrap_or_default()),
+        cidrs: fields.cidrs()?.unwrap_or_default(),
         ingress,
         allow,
         number: fields.number("number")?,
-        reason: fields.optional_text("reason").map(str::to_owned),
+        reason: fields.optional_text("reason")?.map(str::to_owned),
         state: rule_state(&fields)?,
-        tags: fields.tags(),
+        tags: fields.tags()?,
     })
 }
 

@@ -2,7 +2,7 @@
 //! port-forwarding rules (listPortForwardingRules).
 
 use ccm_core::cidr::{Cidr, CidrSet, Sources};
-use ccm_core::ids::{FirewallRuleId, LoadBalancerRuleId, NetworkId, PublicIpId};
+use ccm_core::ids::{FirewallRuleId, LoadBalancerRuleId, NetworkId, PublicIpId, ResourceId};
 use ccm_core::model::service::{Algorithm, RuleProtocol};
 use ccm_core::observe::{FirewallRule, LoadBalancerRule, RuleState};
 use serde_json::Value;
@@ -14,23 +14,23 @@ use crate::fields::{DecodeError, Fields, readable_cidrs};
 pub(crate) fn load_balancer_rule(value: &Value) -> Result<LoadBalancerRule, DecodeError> {
     let fields = Fields::of("load balancer rule", value)?;
     let protocol = fields
-        .optional_text("protocol")
+        .optional_text("protocol")?
         .map(|text| RuleProtocol::parse(text).ok_or_else(|| text.to_owned()));
-    let algorithm = fields.any_text("algorithm").unwrap_or_default();
+    let algorithm = fields.text_or_empty("algorithm")?;
     Ok(LoadBalancerRule {
         id: fields.id("id", |text| LoadBalancerRuleId::parse(text).ok())?,
         // A name can be emptied by an update (observed).
-        name: fields.any_text("name").unwrap_or_default().to_owned(),
-        description: fields.optional_text("description").map(str::to_owned),
+        name: fields.text_or_empty("name")?.to_owned(),
+        description: fields.optional_text("description")?.map(str::to_owned),
         address: fields.id("publicipid", |text| PublicIpId::parse(text).ok())?,
         public_port: fields.number("publicport")?,
         private_port: fields.number("privateport")?,
         protocol,
         algorithm: Algorithm::parse(algorithm).ok_or_else(|| algorithm.to_owned()),
-        sources: sources(fields.any_text("cidrlist").unwrap_or_default()),
+        sources: sources(fields.text_or_empty("cidrlist")?),
         network: fields.id("networkid", |text| NetworkId::parse(text).ok())?,
         state: rule_state(&fields)?,
-        tags: fields.tags(),
+        tags: fields.tags()?,
     })
 }
 
@@ -49,18 +49,14 @@ fn sources(text: &str) -> Sources {
 /// An entry of `firewallrule`.
 pub(crate) fn firewall_rule(value: &Value) -> Result<FirewallRule, DecodeError> {
     let fields = Fields::of("firewall rule", value)?;
-    let cidrs = match fields.optional_text("cidrlist") {
-        Some(text) => readable_cidrs(text),
-        None => CidrSet::everybody(),
-    };
     Ok(FirewallRule {
         id: fields.id("id", |text| FirewallRuleId::parse(text).ok())?,
         address: fields.id("ipaddressid", |text| PublicIpId::parse(text).ok())?,
         protocol: fields.lower_text("protocol")?,
         ports: fields.ports()?,
-        cidrs,
+        cidrs: fields.cidrs()?.unwrap_or_else(CidrSet::everybody),
         state: rule_state(&fields)?,
-        tags: fields.tags(),
+        tags: fields.tags()?,
     })
 }
 
@@ -74,7 +70,10 @@ pub(crate) struct PortForward {
 /// An entry of `portforwardingrule`.
 pub(crate) fn port_forward(value: &Value) -> Result<PortForward, DecodeError> {
     let fields = Fields::of("port forwarding rule", value)?;
-    Ok(PortForward { id: fields.text("id")?.to_owned(), state: rule_state(&fields)? })
+    Ok(PortForward {
+        id: fields.id("id", |text| ResourceId::parse(text).ok())?.into(),
+        state: rule_state(&fields)?,
+    })
 }
 
 #[cfg(test)]

@@ -1,14 +1,20 @@
-//! A virtual router that does not do what it is told. Faults stand in a table by the part of the
-//! router that they strike, and hold for every push until they are healed.
+//! A virtual router that does not do what it is told, or is not there. Faults stand in a table by
+//! the part of the router that they strike, and hold for every push until they are healed. One that
+//! is stopped or destroyed gets no push: jobs succeed, rules go Active (observed), nobody is served,
+//! and it starts with what the database says then.
 //!
 //! What a refused push leaves behind is decided where the push is: each kind of object undoes, or
 //! fails to undo, what its command stored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::SignedDuration;
 
+use crate::edits::EditError;
+use crate::resources::network::Network;
 use crate::simulator::Simulator;
+use crate::table::Key;
+use crate::world::build::network_named;
 
 /// A kind of configuration that CloudStack pushes to a router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,10 +46,12 @@ pub enum RouterFault {
 /// default of half an hour.
 pub const PATIENCE: SignedDuration = SignedDuration::from_mins(30);
 
-/// The faults of the routers. All routers have the same.
+/// What is wrong with the routers. Faults strike all of them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Router {
     faults: BTreeMap<RouterPart, RouterFault>,
+    /// Networks whose router is stopped or destroyed.
+    down: BTreeSet<Key<Network>>,
 }
 
 impl RouterPart {
@@ -62,6 +70,11 @@ impl RouterPart {
 }
 
 impl Router {
+    /// Whether the router of a network runs, if it has one.
+    pub(crate) fn is_up(&self, network: Key<Network>) -> bool {
+        !self.down.contains(&network)
+    }
+
     /// Whether a push would be applied.
     pub(crate) fn accepts(&self, part: RouterPart) -> bool {
         match self.faults.get(&part) {
@@ -90,12 +103,45 @@ impl Simulator {
     pub fn heal_router(&mut self, part: RouterPart) {
         self.cloud.router.faults.remove(&part);
     }
+
+    /// Stops or destroys the router of a network, by name or id; the tiers of a VPC share theirs.
+    /// The network stays Implemented.
+    ///
+    /// # Errors
+    /// If there is no such network.
+    pub fn stop_router(&mut self, network: &str) -> Result<(), EditError> {
+        let served = self.served_with(network)?;
+        self.cloud.router.down.extend(served);
+        Ok(())
+    }
+
+    /// Starts the router of a network again, or a new one in the place of a destroyed one.
+    ///
+    /// # Errors
+    /// If there is no such network.
+    pub fn start_router(&mut self, network: &str) -> Result<(), EditError> {
+        let served = self.served_with(network)?;
+        self.cloud.router.down.retain(|down| !served.contains(down));
+        Ok(())
+    }
+
+    /// The networks that have one router with this one.
+    fn served_with(&self, network: &str) -> Result<BTreeSet<Key<Network>>, EditError> {
+        let key = network_named(&self.cloud, "router", network)?;
+        let vpc = self.cloud.networks.get(key).and_then(Network::vpc);
+        let is_served = |row: &Network| vpc.is_some() && row.vpc() == vpc;
+        let tiers = self.cloud.networks.iter().filter(|(_, row)| is_served(row));
+        Ok(tiers.map(|(tier, _)| tier).chain([key]).collect())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{Lab, rule_params, text};
+    use crate::traffic::Layer;
+
+    const UDP: [(&str, &str); 1] = [("protocol", "udp")];
 
     /// A rule with two members, pushed.
     fn published() -> (Lab, String) {
@@ -365,6 +411,57 @@ mod tests {
         }
         lab.simulator.repair_rule(&rule).unwrap();
         lab.run("deleteLoadBalancerRule", &params[..1]);
+    }
+
+    #[test]
+    fn the_router_of_one_network_is_stopped_or_destroyed_and_comes_back() {
+        const ADDRESS: &str = "203.0.113.2";
+        const TIER_ADDRESS: &str = "203.0.113.3";
+        let (mut lab, rule) = published();
+        let (id, tier_id) = (lab.address(ADDRESS), lab.address(TIER_ADDRESS));
+        lab.open(&id, "80", "0.0.0.0/0");
+        let tier = lab.id("listNetworks", "tier");
+        let tier_rule = lab.rule_on(&tier_id, "80", &[("networkid", &tier)]);
+        lab.assign(&tier_rule, &["tnode-1"]);
+        let accepted = |lab: &Lab, address| lab.reach("10.1.2.3", address, 80).accepted;
+        lab.simulator.stop_router("iso").unwrap();
+        assert!(!accepted(&lab, ADDRESS) && accepted(&lab, TIER_ADDRESS));
+        let refused = lab.reach("10.1.2.3", ADDRESS, 80).refused_by;
+        assert_eq!(refused, Some(Layer::Router));
+        assert!(lab.simulator.open_cidrs(ADDRESS, 80).is_empty());
+        // Nobody is there to refuse a push.
+        for part in [RouterPart::LoadBalancer, RouterPart::Firewall, RouterPart::Address] {
+            lab.simulator.fault_router(part, RouterFault::Fail);
+        }
+        let other = lab.rule("81", &[]);
+        lab.assign(&other, &["node-1"]);
+        lab.open(&id, "81", "0.0.0.0/0");
+        assert_eq!(lab.listed_rule(&other)["state"], "Active");
+        let vm = lab.id("listVirtualMachines", "node-1");
+        let params = [("id", rule.as_str()), ("virtualmachineids", vm.as_str())];
+        lab.run("removeFromLoadBalancerRule", &params);
+        assert_eq!(lab.refused("createLoadBalancerRule", &rule_params(&id, "82", &UDP)).code, 431);
+        let params = [("id", tier_rule.as_str()), ("algorithm", "source")];
+        assert_eq!(lab.fails("updateLoadBalancerRule", &params).0, 530);
+        lab.simulator.start_router("iso").unwrap();
+        assert_eq!(lab.reach("10.1.2.3", ADDRESS, 80).members.len(), 1);
+        assert!(lab.reach("10.1.2.3", ADDRESS, 81).accepted);
+        let params = [("id", rule.as_str()), ("algorithm", "source")];
+        assert_eq!(lab.fails("updateLoadBalancerRule", &params).0, 530);
+    }
+
+    #[test]
+    fn the_tiers_of_a_vpc_lose_their_router_together() {
+        let mut lab = Lab::new();
+        let address = lab.address("203.0.113.3");
+        let tier = lab.id("listNetworks", "tier");
+        let rule = lab.rule_on(&address, "80", &[("networkid", &tier)]);
+        lab.assign(&rule, &["tnode-1"]);
+        lab.simulator.stop_router("allow").unwrap();
+        assert!(!lab.reach("10.1.2.3", "203.0.113.3", 80).accepted);
+        lab.simulator.start_router("bare").unwrap();
+        assert!(lab.reach("10.1.2.3", "203.0.113.3", 80).accepted);
+        assert!(lab.simulator.stop_router("nowhere").is_err());
     }
 
     #[test]

@@ -5,11 +5,14 @@
 //! anything. After the restart they count as failed, with 530 and without a result (observed).
 
 use crate::simulator::Simulator;
+use crate::throttle::Throttle;
 
 impl Simulator {
-    /// Kills the management server. Until [`Simulator::restart`] nobody answers.
+    /// Kills the management server. Until [`Simulator::restart`] nobody answers. It counted the
+    /// calls of accounts in its memory.
     pub fn kill(&mut self) {
         self.cloud.kill_jobs();
+        self.cloud.throttle = Throttle::default();
         self.up = false;
     }
 
@@ -49,6 +52,17 @@ mod tests {
 
     fn members(lab: &mut Lab, rule: &str) -> Vec<String> {
         lab.column("listLoadBalancerRuleInstances", &[("id", rule)], "name")
+    }
+
+    #[test]
+    fn a_new_server_has_counted_no_calls() {
+        let mut lab = Lab::new();
+        lab.simulator.set("api.throttling.enabled", "true").unwrap();
+        for _ in 0..20 {
+            lab.ask("listZones", &[]);
+        }
+        lab.simulator.restart();
+        assert_eq!(lab.ask("getApiLimit", &[])["apilimit"]["apiIssued"], 1);
     }
 
     #[test]

@@ -41,7 +41,7 @@ fn is_other_case(cloud: &Cloud, name: &str) -> bool {
 
 fn describe(cloud: &Cloud, command: &Command) -> Value {
     let params: Vec<Value> =
-        command.all_params(&cloud.version).map(|param| param_json(param).into()).collect();
+        command.all_params(&cloud.version).map(|param| param_json(cloud, param).into()).collect();
     Object::new()
         .with("name", command.name)
         .with("isasync", matches!(command.handler, Handler::Job(_)))
@@ -49,7 +49,7 @@ fn describe(cloud: &Cloud, command: &Command) -> Value {
         .into()
 }
 
-fn param_json(param: &Param) -> Object {
+fn param_json(cloud: &Cloud, param: &Param) -> Object {
     let (kind, length) = match param.kind {
         Kind::Text => ("string", 255),
         Kind::LongText(limit) => ("string", limit),
@@ -64,11 +64,13 @@ fn param_json(param: &Param) -> Object {
         .with("type", kind)
         .with("length", length)
         .with("required", param.required)
-        .maybe("since", param.since)
+        .maybe("since", param.annotation(&cloud.version))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use crate::testing::Lab;
 
     #[test]
@@ -80,6 +82,17 @@ mod tests {
         let one = lab.rows("listApis", &[("name", "createLoadBalancerRule")]).remove(0);
         assert_eq!(one["isasync"], true);
         assert!(one["params"].as_array().unwrap().iter().any(|param| param["name"] == "cidrlist"));
+    }
+
+    #[test]
+    fn a_parameter_tells_since_when_it_works() {
+        for (release, since) in [("4.23.0", Some("4.18.0.0")), ("4.17.2", None)] {
+            let mut lab = Lab::on(release);
+            let one = lab.rows("listApis", &[("name", "createLoadBalancerRule")]).remove(0);
+            let params = one["params"].as_array().unwrap();
+            let cidrs = params.iter().find(|param| param["name"] == "cidrlist").unwrap();
+            assert_eq!(cidrs.get("since").and_then(Value::as_str), since, "{release}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::jobs::{Accepted, Instance, Work, success};
 use crate::lists::{Scope, TagFilter, answer, equal};
 use crate::object::Object;
 use crate::params::Params;
-use crate::resources::load_balancer_rule::has_router;
+use crate::resources::load_balancer_rule::is_served;
 use crate::resources::network::Network;
 use crate::resources::public_ip::{self, AddressState, PublicIp};
 use crate::resources::tag::{self, ResourceType, inline_tags};
@@ -362,7 +362,7 @@ pub(crate) fn pushes(cloud: &Cloud, rule: Key<FirewallRule>) -> Vec<RouterPart> 
     let served = cloud
         .firewall_rules
         .get(rule)
-        .is_some_and(|row| row.network.is_none_or(|network| has_router(cloud, network)));
+        .is_some_and(|row| row.network.is_none_or(|network| is_served(cloud, network)));
     if served { vec![RouterPart::Firewall] } else { Vec::new() }
 }
 

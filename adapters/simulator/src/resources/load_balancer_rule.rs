@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::cloud::{Cloud, Owner, RuleState};
-use crate::commands::{Call, Entity, Kind, Param, may, must, since};
+use crate::commands::{Call, Entity, Kind, Param, changed, may, must, since};
 use crate::error::{ApiError, JobFailure};
 use crate::faults::RouterPart;
 use crate::jobs::{Accepted, Work, success};
@@ -136,7 +136,7 @@ pub(crate) const CREATE_PARAMS: &[Param] = &[
     may("zoneid", Kind::Id(Entity::Zone)),
     may("protocol", Kind::Text),
     may("openfirewall", Kind::Flag),
-    may("cidrlist", Kind::List),
+    changed("cidrlist", Kind::List, "4.18.0.0"),
     may("description", Kind::LongText(4096)),
 ];
 
@@ -381,10 +381,15 @@ pub(crate) fn has_router(cloud: &Cloud, network: Key<Network>) -> bool {
     cloud.networks.get(network).is_some_and(|network| network.implemented)
 }
 
+/// Whether a network has a router that runs: one that is stopped gets no push.
+pub(crate) fn is_served(cloud: &Cloud, network: Key<Network>) -> bool {
+    has_router(cloud, network) && cloud.router.is_up(network)
+}
+
 /// What a push of a rule consists of: the first one on an address brings that too. Nothing without
 /// a router.
 pub(crate) fn pushes(cloud: &Cloud, key: Key<LoadBalancerRule>) -> Vec<RouterPart> {
-    let Some(row) = cloud.rules.get(key).filter(|row| has_router(cloud, row.network)) else {
+    let Some(row) = cloud.rules.get(key).filter(|row| is_served(cloud, row.network)) else {
         return Vec::new();
     };
     let source_nat = cloud.addresses.get(row.address).is_some_and(|address| address.source_nat);

@@ -337,7 +337,7 @@ pub(crate) fn release_pushes(cloud: &Cloud, address: Key<PublicIp>) -> Vec<Route
     let Some(network) = cloud.addresses.get(address).and_then(|row| row.network) else {
         return Vec::new();
     };
-    if !load_balancer_rule::has_router(cloud, network) {
+    if !load_balancer_rule::is_served(cloud, network) {
         return Vec::new();
     }
     let firewall = cloud.firewall_rules.iter().any(|(_, rule)| rule.address == address);

@@ -74,11 +74,11 @@ fn internal_lb() -> Vec<Value> {
 }
 
 /// `service` of a VPC: names and providers only.
-pub(crate) fn of_vpc(services: &[String]) -> Value {
+pub(crate) fn of_vpc(services: &[String], internal: bool) -> Value {
     services
         .iter()
         .map(|name| {
-            let providers = if name == "Lb" {
+            let providers = if internal && name == "Lb" {
                 json!([{"name": "VpcVirtualRouter"}, {"name": "InternalLbVm"}])
             } else {
                 json!([{"name": "VpcVirtualRouter"}])

@@ -36,6 +36,12 @@ impl Row for Vpc {
 }
 
 impl Vpc {
+    /// Whether its offering was made here. Such a one has the virtual router alone, where the
+    /// default offering also has the internal provider of load balancing (observed).
+    fn is_of_made_offering(&self, cloud: &Cloud) -> bool {
+        cloud.vpc_offerings.find(&self.offering_id).is_some()
+    }
+
     /// Whether one of its addresses may serve rules of several tiers.
     pub(crate) fn conserves(&self, cloud: &Cloud) -> bool {
         self.conserve_mode && cloud.version.has(Feature::VpcConserveMode)
@@ -97,7 +103,7 @@ pub(crate) fn json(cloud: &Cloud, key: Key<Vpc>, row: &Vpc) -> Value {
         .with("displaytext", row.display_text.as_str())
         .with("state", "Enabled")
         .with("cidr", row.cidr.as_str())
-        .with("service", services::of_vpc(&row.services))
+        .with("service", services::of_vpc(&row.services, !row.is_of_made_offering(cloud)))
         .with("vpcofferingid", row.offering_id.as_str())
         .with("vpcofferingname", row.offering_name.as_str())
         .with("vpcofferingconservemode", row.conserve_mode)

@@ -173,6 +173,7 @@ fn refusal(layer: Layer) -> &'static str {
         Layer::RuleCidrs => "the rule's source list does not hold it",
         Layer::NoMembers => "no machine is behind the rule",
         Layer::Acl => "the network ACL list denies it",
+        Layer::Router => "the virtual router is stopped",
     }
 }
 
