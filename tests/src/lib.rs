@@ -6,6 +6,7 @@ pub mod docs;
 pub mod door;
 pub mod interrupted;
 pub mod lab;
+pub mod log;
 pub mod objects;
 pub mod oracle;
 pub mod recorded;
