@@ -54,7 +54,10 @@ pub(crate) fn client<R: Runtime>(
         project: project.cloned(),
         page_size: config.page_size,
         job_patience: config.job_timeout,
-        post: PostPolicy::Always,
+        post: match config.get_if_post_refused {
+            true => PostPolicy::UnlessRefused,
+            false => PostPolicy::Always,
+        },
         ..Options::default()
     };
     let credentials =

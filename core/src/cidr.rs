@@ -189,6 +189,16 @@ impl CidrSet {
         Self(self.0.union(&other.0).cloned().collect())
     }
 
+    /// The networks that lie inside both sets. Two networks either contain each other or have
+    /// nothing in common.
+    #[must_use]
+    pub fn overlap(&self, other: &Self) -> Self {
+        let inside = |one: &Self, of: &Self| -> Vec<Cidr> {
+            one.iter().filter(|cidr| of.covers(cidr)).cloned().collect()
+        };
+        inside(self, other).into_iter().chain(inside(other, self)).collect()
+    }
+
     /// The spellings, sorted as text: the form that openings are recorded in.
     pub fn sorted_texts(&self) -> Vec<&str> {
         let mut texts: Vec<&str> = self.0.iter().map(Cidr::text).collect();
@@ -297,6 +307,14 @@ mod tests {
         assert!(Cidr::parse("*").is_err());
         assert!(!Cidr::parse_listed("198.51.100.7").unwrap().is_ipv4_with_prefix());
         assert!(Cidr::parse("2001:db8::/32").is_ok());
+    }
+
+    #[test]
+    fn the_overlap_of_two_sets_is_the_narrower_network_of_each_pair() {
+        let one = set("10.0.0.0/8,192.0.2.0/24");
+        let other = set("10.1.0.0/16,192.0.0.0/16,198.51.100.0/24");
+        assert_eq!(one.overlap(&other), set("10.1.0.0/16,192.0.2.0/24"));
+        assert_eq!(one.overlap(&set("203.0.113.0/24")), CidrSet::default());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use crate::lab::SharedSimulator;
 
 /// See the module.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Door {
     /// A function call.
     Direct(SharedSimulator),

@@ -1,6 +1,6 @@
 //! A laboratory: the simulator behind the real client, without a network and in virtual time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -82,12 +82,16 @@ impl Runtime for VirtualRuntime {
     }
 }
 
+/// Done to the simulator before a request of a command reaches it.
+type Interruption = Box<dyn FnMut(&mut Simulator, &str) + Send>;
+
 /// A simulator that several parts of a test work with.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SharedSimulator {
     simulator: Arc<Mutex<Simulator>>,
     runtime: VirtualRuntime,
-    sent: Arc<Mutex<BTreeSet<String>>>,
+    sent: Arc<Mutex<BTreeMap<String, usize>>>,
+    interruption: Arc<Mutex<Option<Interruption>>>,
 }
 
 impl SharedSimulator {
@@ -110,7 +114,17 @@ impl SharedSimulator {
 
     /// Commands that were ever sent to it over the wire, refused ones too.
     pub fn sent(&self) -> BTreeSet<String> {
-        lock(&self.sent).clone()
+        lock(&self.sent).keys().cloned().collect()
+    }
+
+    /// How often a command was sent to it over the wire.
+    pub fn times_sent(&self, command: &str) -> usize {
+        lock(&self.sent).get(command).copied().unwrap_or_default()
+    }
+
+    /// From now on something happens to it before each request reaches it.
+    pub fn interrupt(&self, work: impl FnMut(&mut Simulator, &str) + Send + 'static) {
+        *lock(&self.interruption) = Some(Box::new(work));
     }
 }
 
@@ -120,8 +134,11 @@ impl Transport for SharedSimulator {
             Method::Get => ccm_simulator::Method::Get,
             Method::Post => ccm_simulator::Method::Post,
         };
-        let command = request.params.iter().find(|(name, _)| name == "command");
-        lock(&self.sent).extend(command.map(|(_, command)| command.clone()));
+        let command = request.param("command").unwrap_or_default();
+        *lock(&self.sent).entry(command.to_owned()).or_default() += 1;
+        if let Some(interrupt) = &mut *lock(&self.interruption) {
+            self.with(|simulator| interrupt(simulator, command));
+        }
         let request = Request { method, params: request.params };
         let received = self.with(|simulator| simulator.receive(&request, self.runtime.now()));
         let Response { status, headers, body } = received.map_err(lost)?;
@@ -238,6 +255,7 @@ impl Lab {
             simulator: Arc::new(Mutex::new(simulator)),
             runtime: runtime.clone(),
             sent: Arc::default(),
+            interruption: Arc::default(),
         };
         let keys = world.accounts.iter().find(|found| found.name == account);
         let keys = keys.expect("an account of that name");

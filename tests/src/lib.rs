@@ -8,6 +8,7 @@ pub mod door;
 pub mod interrupted;
 pub mod lab;
 pub mod large;
+pub mod log;
 pub mod objects;
 pub mod oracle;
 pub mod recorded;

@@ -156,6 +156,8 @@ pub enum Warning {
         /// The host.
         host: String,
     },
+    /// `get-if-post-refused`.
+    KeysInUrls,
     /// A key that stands in the file twice.
     SetTwice {
         /// The setting.
@@ -183,6 +185,10 @@ impl fmt::Display for Warning {
                 f,
                 "api-url is not encrypted: requests to {host} and their answers can be read and changed on the \
                  way; use https"
+            ),
+            Self::KeysInUrls => f.write_str(
+                "get-if-post-refused is on: where POST is refused, API key and signature stand in URLs, which proxies \
+                 and servers write to their logs",
             ),
             Self::SetTwice { setting, line } => {
                 write!(f, "{setting} is set more than once; line {line} counts")

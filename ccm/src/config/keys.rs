@@ -103,6 +103,9 @@ settings! {
     PageSize = "page-size", None, "CLOUDSTACK_PAGE_SIZE", true,
         "1 to 10000", "`500`",
         "Asks for lists in pages of so many rows; a server that allows fewer is obeyed.";
+    GetIfPostRefused = "get-if-post-refused", None, "CLOUDSTACK_GET_IF_POST_REFUSED", true,
+        "boolean", "`false`",
+        "Sends requests with GET once something in between has refused POST (405 or 501); API key and signature then stand in URLs, which proxies and servers write to their logs.";
 }
 
 impl fmt::Display for Setting {
@@ -160,6 +163,16 @@ pub(super) fn is_cs_only(key: &str) -> bool {
     key == "verify" || key.starts_with("header_") || CS_ONLY.contains(&key.as_str())
 }
 
+const PROXIES: &str = "\n## Proxies\n\n\
+    Proxies come from the environment alone: `HTTPS_PROXY` for an `https` api-url, `HTTP_PROXY` for an `http` one, and\n\
+    `ALL_PROXY` where that is not set; lower-case names work as well. An `https` request passes through a tunnel \
+    (`CONNECT`):\n\
+    the proxy learns host and port, nothing else. `NO_PROXY` lists what is reached directly, separated by commas: a \
+    domain\n\
+    (with all below it), an address, a network such as `10.0.0.0/8`, or `*` for everything. An api-url on loopback is \
+    always\n\
+    reached directly. User and password may stand in the URL of the proxy; they are never shown.\n";
+
 /// The reference, as `deploy/docs/configuration.md` holds it.
 pub fn markdown() -> String {
     let mut text = String::from(
@@ -191,6 +204,7 @@ pub fn markdown() -> String {
          a comment. An unknown key, a missing\none and a value that can't be read are start errors, all in one \
          message.\n",
     );
+    text.push_str(PROXIES);
     text
 }
 

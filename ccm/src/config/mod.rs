@@ -64,6 +64,8 @@ pub struct Config {
     pub job_timeout: Duration,
     /// `page-size`.
     pub page_size: u32,
+    /// `get-if-post-refused`.
+    pub get_if_post_refused: bool,
     /// What was set, and where; for people.
     pub effective: Vec<Effective>,
 }
@@ -218,6 +220,10 @@ fn read(sources: &mut Sources) -> Option<Config> {
         bounded(text, seconds(10), seconds(86_400), "10s to 24h")
     });
     let page_size = sources.optional(Setting::PageSize, page_size);
+    let get_if_post_refused = sources.optional(Setting::GetIfPostRefused, boolean).unwrap_or(false);
+    if get_if_post_refused {
+        sources.warn(Warning::KeysInUrls);
+    }
     let tls = match (no_verify, ca_file) {
         (Some(true), Some(_)) => {
             sources.mistake(ConfigError::TlsContradiction);
@@ -250,6 +256,7 @@ fn read(sources: &mut Sources) -> Option<Config> {
         connect_timeout: connect.unwrap_or(seconds(10)),
         job_timeout: job.unwrap_or(seconds(600)),
         page_size: page_size.unwrap_or(500),
+        get_if_post_refused,
         effective,
     })
 }

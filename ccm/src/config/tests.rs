@@ -46,6 +46,7 @@ fn the_file_of_the_go_controller_is_read() {
     assert_eq!(config.tls, Tls::System);
     assert_eq!(config.job_timeout, Duration::from_mins(10));
     assert_eq!(config.page_size, 500);
+    assert!(!config.get_if_post_refused);
 }
 
 #[test]
@@ -75,6 +76,13 @@ fn every_setting_of_ours_arrives() {
     assert_eq!(policy.adopt_unrecorded_addresses, AdoptUnrecorded::Keep);
     assert_eq!(policy.source_ranges_mode, SourceRangesMode::Strict);
     assert_eq!(policy.udp_on_router, UdpOnRouter::Try);
+}
+
+#[test]
+fn keys_in_urls_are_warned_of() {
+    let (config, warnings) = with("get-if-post-refused = on\n").unwrap();
+    assert!(config.get_if_post_refused);
+    assert_eq!(warnings, [Warning::KeysInUrls]);
 }
 
 #[test]

@@ -24,3 +24,11 @@ fn source_lists_cost_a_new_rule_up_to_4_21() {
     assert!(story.contains("-/+ rule tcp-443"), "{story}");
     assert!(story.contains("SourcesCannotBeEdited"), "{story}");
 }
+
+#[test]
+fn a_story_that_does_not_hold_ends_with_an_error() {
+    // This release knows no source lists of rules.
+    let ran = run(&["demo", "--speed", "20", "--cloudstack-version", "4.17"]).exits(1);
+    assert!(!ran.stdout.contains("converged in"), "{}", ran.stdout);
+    assert!(ran.stderr.contains("error: "), "{}", ran.stderr);
+}

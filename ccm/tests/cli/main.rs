@@ -10,5 +10,7 @@ mod errors;
 mod harness;
 mod moved;
 mod offline;
+mod proxies;
 mod secrets;
 mod sequence;
+mod wire;

@@ -1,6 +1,7 @@
 //! Key, secret and signature are in no text and no file, at any log level (C088).
 
-use crate::harness::{Served, fixture};
+use crate::harness::{Directory, Ran, Served, fixture, run};
+use crate::wire::{Peer, http};
 
 const SECRETS: [&str; 2] = ["demo-api-key", "demo-secret-key"];
 
@@ -15,7 +16,7 @@ fn c088_no_key_and_no_signature_in_any_text() {
     let take = [&["snapshot", "--cloud-config", &served.config], &sources[..], &trace].concat();
     let runs = [
         ("plan", served.plan(&[&["--out", &plan], &trace[..]].concat()).exits(2)),
-        ("snapshot", crate::harness::run(&take).exits(0)),
+        ("snapshot", run(&take).exits(0)),
         ("apply", served.apply(&plan, &trace).exits(0)),
         ("apply again", served.apply(&plan, &trace).exits(4)),
         ("wrong key", {
@@ -23,9 +24,7 @@ fn c088_no_key_and_no_signature_in_any_text() {
             let wrong = served
                 .directory
                 .write("wrong.conf", &text.replace("demo-secret-key", "demo-secret-kez"));
-            let ran = crate::harness::run(
-                &[&["apply", &plan, "--cloud-config", &wrong], &trace[..]].concat(),
-            );
+            let ran = run(&[&["apply", &plan, "--cloud-config", &wrong], &trace[..]].concat());
             ran.exits(1)
         }),
     ];
@@ -47,6 +46,91 @@ fn c088_no_key_and_no_signature_in_any_text() {
         }
         for rest in text.split("signature=").skip(1) {
             assert!(rest.starts_with("\"[removed]\""), "a signature is in {name}");
+        }
+    }
+}
+
+const KEY: &str = "AKtest-0123";
+const SECRET: &str = "SKsecret-4242";
+
+/// Plans against a URL with every log level on; it fails.
+fn fail_at(url: &str) -> Ran {
+    let directory = Directory::new();
+    let config = format!(
+        "[Global]\napi-url = {url}\napi-key = {KEY}\nsecret-key = {SECRET}\ncluster-id = demo\n\
+         connect-timeout = 2s\nrequest-timeout = 1s\nget-if-post-refused = on\n"
+    );
+    let config = directory.write("cloud.conf", &config);
+    let (services, nodes) = (fixture("demo/services"), fixture("demo/nodes"));
+    let paths = ["--services", &services, "--nodes", &nodes, "--log-level", "trace"];
+    run(&[&["plan", "--cloud-config", &config], &paths[..]].concat()).exits(1)
+}
+
+/// Values of `signature` in what a server was sent, as sent and decoded.
+fn signatures(received: &[String]) -> Vec<String> {
+    let sent = received.iter().flat_map(|request| request.split("signature=").skip(1));
+    let sent = sent.map(|rest| rest.split(['&', ' ']).next().unwrap_or_default().to_owned());
+    let decoded = |text: String| {
+        let plain = text.replace("%2B", "+").replace("%2F", "/").replace("%3D", "=");
+        [text, plain]
+    };
+    sent.flat_map(decoded).collect()
+}
+
+fn assert_discreet(what: &str, ran: &Ran, received: &[String]) {
+    for text in [&ran.stdout, &ran.stderr] {
+        for secret in [KEY, SECRET, "client/api?"] {
+            assert!(!text.contains(secret), "{what}: {secret} is in\n{text}");
+        }
+        for signature in signatures(received) {
+            assert!(!text.contains(&signature), "{what}: a signature is in\n{text}");
+        }
+    }
+}
+
+#[test]
+fn c088_an_error_names_command_host_and_cause_and_no_secret() {
+    let elsewhere = Peer::start(|_| Some(http("200 OK", "", "{}")));
+    let location = format!("Location: http://{}/client/api?stolen=yes\r\n", elsewhere.address());
+    type Answer = Box<dyn Fn(&str) -> Option<String> + Send>;
+    let echo = |status: &'static str| -> Answer {
+        Box::new(move |request| Some(http(status, "", request)))
+    };
+    let answers: [(&str, &str, Answer); 5] = [
+        ("redirect", "points to", {
+            Box::new(move |_| Some(http("302 Found", &location, "elsewhere")))
+        }),
+        ("unauthorized", "401", echo("401 Unauthorized")),
+        ("garbage", "a JSON object was expected", echo("200 OK")),
+        ("method refused", "405", {
+            Box::new(|_| Some(http("405 Method Not Allowed", "", "neither POST nor GET")))
+        }),
+        ("timeout", "in time", Box::new(|_| None)),
+    ];
+    for (what, cause, answer) in answers {
+        let server = Peer::start(answer);
+        let ran = fail_at(&format!("http://{}/client/api", server.address()));
+        let received = server.received();
+        assert!(!signatures(&received).is_empty(), "{what}: nothing signed was sent");
+        assert_discreet(what, &ran, &received);
+        let error = ran.stderr.lines().rev().take(6).collect::<Vec<_>>().join("\n");
+        assert!(error.contains("listCapabilities"), "{what}: {error}");
+        assert!(ran.stderr.contains(cause), "{what}: {}", ran.stderr);
+    }
+    assert_eq!(elsewhere.received(), [""; 0], "a redirect is not followed");
+}
+
+#[test]
+fn c088_a_connection_that_fails_says_where_and_why_and_no_secret() {
+    let no_tls = Peer::start(|_| Some("this is no TLS".to_owned()));
+    for (what, url, cause) in [
+        ("refused", "http://127.0.0.1:9/client/api".to_owned(), "no connection to 127.0.0.1:9"),
+        ("TLS", format!("https://{}/client/api", no_tls.address()), "TLS with 127.0.0.1"),
+    ] {
+        let ran = fail_at(&url);
+        assert_discreet(what, &ran, &[]);
+        for word in ["listCapabilities", cause] {
+            assert!(ran.stderr.contains(word), "{what}: {word} is not in\n{}", ran.stderr);
         }
     }
 }

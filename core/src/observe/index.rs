@@ -133,6 +133,11 @@ impl Observed {
         ids.filter_map(|id| self.firewall_rules.get(id))
     }
 
+    /// A firewall rule.
+    pub fn firewall_rule(&self, id: &FirewallRuleId) -> Option<&FirewallRule> {
+        self.firewall_rules.get(id)
+    }
+
     /// Whether any address of a VPC has a firewall rule.
     pub fn vpc_has_firewall_rules(&self, vpc: &VpcId) -> bool {
         self.firewall_by_address.keys().any(|id| {

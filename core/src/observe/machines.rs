@@ -239,3 +239,87 @@ fn holds_address(machine: &VirtualMachine, node: &Node) -> bool {
 pub fn is_alive(state: &str) -> bool {
     !matches!(state, "Destroyed" | "Expunging" | "Error")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::observe::{Capabilities, CloudState, Nic};
+    use crate::parse;
+    use crate::parse::raw::RawNode;
+
+    fn machine(id: &str, name: &str, address: &str) -> VirtualMachine {
+        VirtualMachine {
+            id: VirtualMachineId::parse(id).unwrap(),
+            name: name.to_owned(),
+            state: "Running".to_owned(),
+            zone: "zone-1".to_owned(),
+            offering: None,
+            nics: vec![Nic {
+                network: NetworkId::parse("network").unwrap(),
+                network_name: "net".to_owned(),
+                ipv4: Some(address.parse().unwrap()),
+                ipv6: None,
+                default: true,
+                device: 0,
+            }],
+            public_ip: None,
+        }
+    }
+
+    /// What becomes of a Node without a provider id at 10.1.1.11.
+    fn matched(node: &str, machines: Vec<VirtualMachine>) -> Match {
+        let raw = RawNode {
+            name: node.to_owned(),
+            addresses: vec![("InternalIP".to_owned(), "10.1.1.11".to_owned())],
+            ..RawNode::default()
+        };
+        let nodes = BTreeMap::from([(node.to_owned(), parse::node(&raw))]);
+        let state = CloudState {
+            virtual_machines: machines,
+            ..CloudState::empty(Timestamp::UNIX_EPOCH, Capabilities::default())
+        };
+        Machines::new(&nodes, &Observed::new(state)).matches.remove(node).unwrap()
+    }
+
+    fn is(id: &str) -> Match {
+        Match::Machine(VirtualMachineId::parse(id).unwrap())
+    }
+
+    const FQDN: &str = "node-1.cluster.example";
+
+    #[test]
+    fn the_machine_of_the_short_name_needs_an_address_of_the_node() {
+        assert_eq!(matched(FQDN, vec![machine("a", "node-1", "10.1.1.11")]), is("a"));
+        assert_eq!(matched(FQDN, vec![machine("a", "NODE-1", "10.1.1.11")]), is("a"));
+        assert_eq!(matched(FQDN, vec![machine("a", "node-1", "10.1.1.12")]), Match::Missing);
+        assert_eq!(
+            matched(FQDN, vec![machine("a", "node-1.cluster", "10.1.1.11")]),
+            Match::Missing
+        );
+    }
+
+    #[test]
+    fn the_whole_name_goes_before_the_short_one() {
+        let short = machine("a", "node-1", "10.1.1.11");
+        let whole = machine("b", FQDN, "10.1.1.12");
+        assert_eq!(matched(FQDN, vec![short, whole]), is("b"));
+    }
+
+    #[test]
+    fn of_several_machines_of_the_short_name_the_one_with_the_address_is_it() {
+        let (here, there) =
+            (machine("a", "node-1", "10.1.1.11"), machine("b", "node-1", "10.1.2.11"));
+        assert_eq!(matched(FQDN, vec![here.clone(), there]), is("a"));
+        let twin = machine("b", "node-1", "10.1.1.11");
+        assert_eq!(matched(FQDN, vec![here, twin]), Match::Missing);
+    }
+
+    #[test]
+    fn a_short_node_name_is_never_taken_for_a_longer_machine_name() {
+        assert_eq!(matched("node-1", vec![machine("a", FQDN, "10.1.1.11")]), Match::Missing);
+    }
+}

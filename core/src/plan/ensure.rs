@@ -375,7 +375,7 @@ impl<'a> Decision<'a> {
                         candidates.iter().map(ToString::to_string).collect::<Vec<_>>().iter(),
                     ),
                 },
-                _ => Note::NodeWithoutMachine { node: node.clone() },
+                _ => network::without_machine(draft.planner, node),
             });
         }
         for (node, machine) in &self.backends.without_nic {

@@ -1,6 +1,7 @@
 //! The network of a Service, and what filters traffic in it.
 
 use crate::ids::{NetworkId, VpcId};
+use crate::model::node::ProviderId;
 use crate::model::service::Service;
 use crate::observe::{Listing, Network};
 use crate::plan::action::AclTarget;
@@ -93,6 +94,15 @@ fn not_found(planner: &Planner<'_>, id: &NetworkId) -> Note {
     };
     let nodes = some_names(planner.desired.nodes.keys().filter(has_nic));
     Note::NetworkNotFound { network: id.clone(), nodes, project: scope_of(planner) }
+}
+
+/// Nothing was found for a node: what was looked for, and where.
+pub(super) fn without_machine(planner: &Planner<'_>, node: &str) -> Note {
+    let id = match planner.desired.nodes.get(node).map(|node| &node.provider_id) {
+        Some(ProviderId::CloudStack(machine)) => machine.to_string(),
+        Some(ProviderId::None | ProviderId::Foreign(_)) | None => "none".to_owned(),
+    };
+    Note::NodeWithoutMachine { node: node.to_owned(), id, scope: scope_of(planner) }
 }
 
 fn scope_of(planner: &Planner<'_>) -> String {

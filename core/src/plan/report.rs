@@ -167,7 +167,7 @@ notes! {
     /// No node could be matched, so members stay.
     Warning MembersKept { nodes: String } => "no eligible node could be matched to a virtual machine in this network ({nodes}); the last known members stay",
     /// A node has no VM.
-    Warning NodeWithoutMachine { node: String } => "node {node:?} has no virtual machine that we can see, neither by its providerID nor by its name; it serves nothing: set the providerID if the machine is called otherwise",
+    Warning NodeWithoutMachine { node: String, id: String, scope: String } => "node {node:?} has no virtual machine in {scope}, neither by its providerID ({id}) nor by its name; it serves nothing: set project-id if the machine is in another project, and the providerID if it is called otherwise",
     /// A node has several VMs.
     Warning NodeAmbiguous { node: String, candidates: String } => "node {node:?} could be any of the virtual machines {candidates}; set its providerID",
     /// A node has no NIC in the network.

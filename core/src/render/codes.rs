@@ -9,7 +9,7 @@ use crate::plan::report::{Note, Severity};
 /// The page `deploy/docs/codes.md`.
 pub fn markdown() -> String {
     let mut page = String::from(
-        "# Codes\n\n<!-- Generated from core/src/plan/{reason,report,check}.rs; tests/tests/docs.rs compares. -->\n\n\
+        "# Codes\n\n<!-- Generated from core/src/plan/{reason,report}.rs and check/mod.rs; tests/tests/docs.rs compares. -->\n\n\
          Codes are never re-used. Words in braces stand for what a plan found.\n\n\
          ## Why a step is planned\n\n| Code | Sentence |\n|---|---|\n",
     );

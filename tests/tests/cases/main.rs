@@ -12,5 +12,6 @@ mod rule;
 mod service;
 mod sharing;
 mod sources;
+mod start;
 mod support;
 mod tags;

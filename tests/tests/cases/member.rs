@@ -358,6 +358,28 @@ fn c064_identity_is_the_provider_id() {
 }
 
 #[test]
+fn c064_a_machine_of_another_project_proves_nothing() {
+    let mut lab = Setup::standard().nodes(&["node-1", "web-1"]).start();
+    let web = lab.create("web", |_| ());
+    lab.settle(&web);
+    assert_eq!(members(&lab), names(["node-1"]));
+    let nodes =
+        |lab: &Lab| lab.cluster.with(|cluster| cluster.nodes().cloned().collect::<Vec<_>>());
+    let before = nodes(&lab);
+    for _ in 0..3 {
+        lab.runtime.pass(600);
+        let (planned, _) = lab.drift_round(&web);
+        assert!(planned.plan.is_empty());
+        let text = says(&planned, "NodeWithoutMachine");
+        let machine = "00000000-0000-4000-8000-000000000031";
+        for word in ["web-1", machine, "no project", "project-id"] {
+            assert!(text.contains(word), "{word} in {text}");
+        }
+    }
+    assert_eq!(nodes(&lab), before);
+}
+
+#[test]
 fn c065_every_spelling_of_a_provider_id() {
     for (id, member) in [
         (format!("external-cloudstack://{U9}"), true),

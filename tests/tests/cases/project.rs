@@ -64,24 +64,6 @@ fn reaches(lab: &Lab, key: &ServiceKey, number: u16) -> std::collections::BTreeS
 }
 
 #[test]
-fn c001_a_plain_user_key_is_enough() {
-    let mut lab = Setup::standard().start();
-    let web = lab.create("web", |_| ());
-    lab.settle(&web);
-    lab.restart();
-    assert_nothing_planned(&lab, &web);
-    let new = lab.create("new", |raw| raw.ports[0].node_port = Some(30081));
-    lab.settle(&new);
-    assert_nothing_planned(&lab, &web);
-    assert_eq!(status(&lab, &new).len(), 1);
-    let sent = lab.simulator.sent();
-    assert!(sent.contains("listVirtualMachines"));
-    for command in ["listManagementServers", "listManagementServersMetrics", "listHosts"] {
-        assert!(!sent.contains(command), "{command}");
-    }
-}
-
-#[test]
 fn c003_the_restricted_role_is_enough() {
     for release in ["4.21.0.0", "4.22.0.0", "4.23.0.0"] {
         for (setup, members) in

@@ -14,7 +14,7 @@ use ccm_core::render::human::{self, Colour};
 use ccm_tests::lab::annotation;
 use ccm_tests::recorded::Recorded;
 
-use crate::story::compare;
+use crate::story::{compact, compare};
 
 /// Makes the rules of the Go controller those of the provider that was part of Kubernetes.
 fn in_tree() -> Recorded {
@@ -71,7 +71,8 @@ fn first_plan_makes_no_call_and_writes_records_only() {
         let recorded = (state.load)();
         let keys = recorded.services();
         let (plans, document) = recorded.plan_some(&keys, Depth::Quick);
-        compare(&format!("adoption/{}", state.name), &human::print(&document, Colour::Never), None);
+        let text = human::print(&document, Colour::Never);
+        compare(&format!("adoption/{}", state.name), &text, Some(&compact(&document)));
         for planned in &plans {
             let patch = only_patch(&planned.plan);
             let name = planned.plan.service.name.as_str();

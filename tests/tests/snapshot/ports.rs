@@ -1,5 +1,6 @@
 //! Ports of a Service.
 
+use ccm_core::model::policy::UdpOnRouter;
 use ccm_tests::lab::{Setup, port};
 
 use crate::story::{CLIENT, FIRST, golden};
@@ -28,6 +29,28 @@ fn udp_port_is_refused_on_a_router_and_the_others_work() {
         let calls = story.lab.changing_calls().len();
         story.stay("a new Service with a UDP port only", &only);
         assert_eq!(story.lab.changing_calls().len(), calls);
+    });
+}
+
+/// A simulated router refuses UDP, as a real one does: these plans are not carried out.
+#[test]
+fn udp_port_is_planned_where_a_router_is_to_try_it() {
+    golden("ports/udp-try", Setup::standard, |story| {
+        story.lab.policy.udp_on_router = UdpOnRouter::Try;
+        let web = story.lab.create("web", |raw| raw.ports.push(port("dns", "UDP", 5353, 30053)));
+        story.show("a new Service with a TCP and a UDP port", &web);
+    });
+}
+
+#[test]
+fn udp_port_is_planned_where_no_router_balances() {
+    golden("ports/udp-other-provider", Setup::standard, |story| {
+        story.lab.troubles.show(|state| {
+            let balancers = state.networks.iter_mut().filter_map(|n| n.services.get_mut("Lb"));
+            balancers.for_each(|lb| lb.providers = ["Netscaler".to_owned()].into());
+        });
+        let web = story.lab.create("web", |raw| raw.ports = vec![port("dns", "UDP", 53, 30053)]);
+        story.show("a new Service with a UDP port", &web);
     });
 }
 

@@ -5,6 +5,7 @@ use ccm_core::ids::ServiceKey;
 use ccm_core::observe::AssociateJob;
 use ccm_core::plan::action::Kind;
 use ccm_core::plan::report::Severity;
+use ccm_simulator::faults::{Fault as ServerFault, FaultKind, Mishap};
 use ccm_tests::lab::{Lab, Setup};
 use ccm_tests::trouble::Trouble;
 
@@ -31,27 +32,45 @@ fn assert_one_address(lab: &mut Lab, key: &ServiceKey, before: &[String]) {
     assert!(objects.acl_items().is_empty());
 }
 
+/// Whether objects are to be tagged, and whether the role may.
+const TAGGING: [(bool, bool); 3] = [(false, true), (true, true), (true, false)];
+
 #[test]
 fn c010_one_address_wherever_we_die() {
-    for setup in [Setup::standard(), tier_setup()] {
-        let before = setup.clone().start().objects().addresses();
-        let new = || {
-            let lab = setup.clone().start();
-            let key = lab.create("web", |_| ());
-            (lab, key)
-        };
-        let length = new().0.plan(&new().1).0.plan.steps.len();
-        for first in 0..=length {
-            for second in [0, 1, length / 2, length] {
-                let (mut lab, key) = new();
-                for died_after in [first, second] {
-                    let planned = prefix(&lab.plan(&key).0, died_after);
-                    assert!(lab.execute(&planned).is_success());
-                    lab.restart();
-                }
-                lab.recover(&key);
-                assert_one_address(&mut lab, &key, &before);
+    for (tags, permitted) in TAGGING {
+        for setup in [Setup::standard(), tier_setup()] {
+            die_everywhere(&setup, tags, permitted);
+        }
+    }
+}
+
+fn die_everywhere(setup: &Setup, tags: bool, permitted: bool) {
+    let before = setup.clone().start().objects().addresses();
+    let new = || {
+        let mut lab = setup.clone().start();
+        lab.policy.ownership_tags = tags;
+        if !permitted {
+            let denied = Mishap::Error { code: 432, text: "The API does not exist".to_owned() };
+            let fault = ServerFault::on("createTags", FaultKind::Before(denied));
+            lab.simulator.with(|simulator| simulator.inject(fault));
+        }
+        let key = lab.create("web", |_| ());
+        (lab, key)
+    };
+    let length = new().0.plan(&new().1).0.plan.steps.len();
+    let again = if tags { vec![length / 2] } else { vec![0, 1, length / 2, length] };
+    for first in 0..=length {
+        for second in again.iter().copied() {
+            let (mut lab, key) = new();
+            for died_after in [first, second] {
+                let planned = prefix(&lab.plan(&key).0, died_after);
+                let outcome = lab.execute(&planned);
+                assert!(outcome.is_success() || !permitted, "{outcome:?}");
+                lab.restart();
             }
+            lab.recover(&key);
+            assert_eq!(accepted(&lab, "createTags") > 0, tags && permitted);
+            assert_one_address(&mut lab, &key, &before);
         }
     }
 }
