@@ -144,7 +144,10 @@ pub fn promised(raw: &RawService, has_firewall: bool) -> BTreeMap<u16, CidrSet> 
     let ranges = list(&raw.source_ranges.join(","));
     let firewall = if ranges.is_empty() || !has_firewall { CidrSet::everybody() } else { ranges };
     let both: CidrSet = intersection(&rule, &firewall);
-    raw.ports.iter().map(|port| (u16::try_from(port.port).expect("a port"), both.clone())).collect()
+    // No router balances UDP.
+    let balanced = raw.ports.iter().filter(|port| port.protocol.as_deref() != Some("UDP"));
+    let numbers = balanced.map(|port| u16::try_from(port.port).expect("a port"));
+    numbers.map(|number| (number, both.clone())).collect()
 }
 
 /// Two networks either contain each other or have nothing in common.

@@ -21,6 +21,8 @@ pub(crate) enum Place {
     TierAllow,
     TierDeny,
     TierWithoutList,
+    TierWithFirewall,
+    PlainProject,
     RestrictedProject,
 }
 
@@ -28,9 +30,13 @@ pub(crate) enum Place {
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     Create(usize, Wish),
+    /// A Service comes with all that the Go controller left of it.
+    Adopt(usize, Wish, Legacy),
     Change(usize, Wish),
     Delete(usize),
     ChangeType(usize),
+    /// Somebody else's class is set.
+    ChangeClass(usize),
     NodeLeaves(usize),
     NodeJoins(usize),
     NodeExcluded(usize),
@@ -53,10 +59,19 @@ pub(crate) enum Hand {
     CloseFirewall,
 }
 
+/// How the Go controller left a Service.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Legacy {
+    /// Names as the in-tree provider gave them: `<lb>-<port>`.
+    pub(crate) in_tree: bool,
+    /// Whether it wrote whose the address is.
+    pub(crate) verdict: bool,
+}
+
 /// What a Service asks for.
 #[derive(Clone, Debug)]
 pub(crate) struct Wish {
-    pub(crate) ports: Vec<(u16, u16)>,
+    pub(crate) ports: Vec<WantedPort>,
     pub(crate) proxy: bool,
     pub(crate) sticky: bool,
     pub(crate) rule_sources: Option<Vec<&'static str>>,
@@ -64,6 +79,20 @@ pub(crate) struct Wish {
     pub(crate) address: Option<&'static str>,
     pub(crate) hostname: bool,
 }
+
+/// A port that a Service asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WantedPort {
+    pub(crate) number: u16,
+    pub(crate) node_port: u16,
+    /// No router balances UDP: such a port is refused, and holds nothing else back.
+    pub(crate) udp: bool,
+}
+
+const RELEASES: [&str; 9] = [
+    "4.16.1.0", "4.18.0.0", "4.20.0.0", "4.21.0.0", "4.21.0.0", "4.22.0.0", "4.22.0.0", "4.23.0.0",
+    "4.23.0.0",
+];
 
 const NETWORKS: [&str; 6] = [
     "198.51.100.0/24",
@@ -75,11 +104,17 @@ const NETWORKS: [&str; 6] = [
 ];
 
 fn wishes() -> impl Strategy<Value = Wish> {
-    let ports = subsequence(vec![80_u16, 443, 8443], 1..=3).prop_flat_map(|ports| {
-        vec(0_u16..2, ports.len()).prop_map(move |n| {
-            ports.iter().copied().zip(n.into_iter().map(|n| 30080 + n)).collect::<Vec<_>>()
-        })
-    });
+    let ports =
+        subsequence(vec![80_u16, 443, 8443], 1..=3).prop_flat_map(|numbers| {
+            let udp = proptest::bool::weighted(0.15);
+            vec((0_u16..2, udp), numbers.len()).prop_map(move |chosen| {
+                let ports = numbers.iter().zip(chosen).enumerate();
+                let port = |(place, (number, (node, udp))): (usize, (&u16, (u16, bool)))| {
+                    WantedPort { number: *number, node_port: 30080 + node, udp: udp && place > 0 }
+                };
+                ports.map(port).collect::<Vec<_>>()
+            })
+        });
     let networks = || subsequence(NETWORKS.to_vec(), 0..=3);
     let address = proptest::option::weighted(0.4, select(vec!["203.0.113.30", "203.0.113.50"]));
     let sources = proptest::option::of(networks());
@@ -110,6 +145,7 @@ fn events() -> impl Strategy<Value = Event> {
         6 => (service(), wishes()).prop_map(|(n, wish)| Event::Change(n, wish)),
         2 => service().prop_map(Event::Delete),
         1 => service().prop_map(Event::ChangeType),
+        1 => service().prop_map(Event::ChangeClass),
         1 => (0_usize..2).prop_map(Event::NodeLeaves),
         1 => (0_usize..2).prop_map(Event::NodeJoins),
         1 => (0_usize..2).prop_map(Event::NodeExcluded),
@@ -120,6 +156,15 @@ fn events() -> impl Strategy<Value = Event> {
     ]
 }
 
+fn creations() -> impl Strategy<Value = Event> {
+    wishes().prop_map(|wish| Event::Create(0, wish))
+}
+
+fn adoptions() -> impl Strategy<Value = Event> {
+    (wishes(), any::<bool>(), any::<bool>())
+        .prop_map(|(wish, in_tree, verdict)| Event::Adopt(0, wish, Legacy { in_tree, verdict }))
+}
+
 fn places() -> impl Strategy<Value = Place> {
     select(vec![
         Place::Isolated,
@@ -128,15 +173,17 @@ fn places() -> impl Strategy<Value = Place> {
         Place::TierAllow,
         Place::TierDeny,
         Place::TierWithoutList,
+        Place::TierWithFirewall,
+        Place::PlainProject,
         Place::RestrictedProject,
     ])
 }
 
 fn any_history(
     interruption: impl Strategy<Value = Interruption>,
+    first: impl Strategy<Value = Event>,
 ) -> impl Strategy<Value = History> {
-    let releases = select(vec!["4.21.0.0", "4.22.0.0", "4.23.0.0"]);
-    let first = wishes().prop_map(|wish| Event::Create(0, wish));
+    let releases = select(RELEASES.to_vec());
     let interruption = std::sync::Arc::new(interruption);
     let rest = vec((events(), interruption.clone()), 0..7);
     (releases, places(), (first, interruption), rest).prop_map(|(release, place, first, rest)| {
@@ -147,15 +194,16 @@ fn any_history(
 
 /// Nothing goes wrong.
 pub(crate) fn histories() -> impl Strategy<Value = History> {
-    any_history(Just(Interruption::Never))
+    any_history(Just(Interruption::Never), prop_oneof![4 => creations(), 1 => adoptions()])
 }
 
 /// Every execution may be interrupted, anywhere.
 pub(crate) fn interrupted_histories() -> impl Strategy<Value = History> {
-    any_history(prop_oneof![
+    let interruptions = prop_oneof![
         1 => Just(Interruption::Never),
         3 => (0_usize..12).prop_map(Interruption::KilledBefore),
         2 => (0_usize..12).prop_map(Interruption::Refused),
         2 => (0_usize..12).prop_map(Interruption::AnswerLost),
-    ])
+    ];
+    any_history(interruptions, creations())
 }

@@ -9,12 +9,14 @@ use ccm_core::model::Learned;
 use ccm_core::parse::raw::RawService;
 use ccm_core::plan::planner::Depth;
 use ccm_core::plan::report::{Note, Severity};
+use ccm_simulator::world::VpcServices;
 use ccm_tests::interrupted::{Interrupted, Interruption};
 use ccm_tests::lab::{Lab, Setup, annotation, block_on, port};
 use ccm_tests::oracle::{self, Exposure, Inventory, text};
 use cloudstack_ccm::driver::{self, Silent};
 
-use crate::history::{Event, Hand, History, Place, Wish};
+use crate::history::{Event, Hand, History, Legacy, Place, WantedPort, Wish};
+use crate::legacy;
 
 const SERVICES: [&str; 2] = ["web", "api"];
 /// Rounds of all Services within which everything converges once nothing interferes.
@@ -32,19 +34,40 @@ pub(crate) fn tell(history: &History) {
     story.check_leftovers();
 }
 
-/// Tells a history without its end, and shows the laboratory before each round and at last.
-pub(crate) fn follow(history: &History, watch: impl Fn(&Lab)) {
+/// Tells a history up to an event, of which the controller has not heard yet.
+pub(crate) fn follow(history: &History, last: usize) -> Lab {
     let mut story = Story::new(history);
-    for (event, interruption) in &history.events {
+    for (number, (event, interruption)) in history.events.iter().take(last + 1).enumerate() {
         story.happen(event);
-        watch(&story.lab);
-        story.run_all(*interruption);
+        if number < last {
+            story.run_all(*interruption);
+        }
     }
-    watch(&story.lab);
+    story.lab
+}
+
+/// A VPC has no firewall before 4.23, and to a restricted role older releases say of what it may
+/// not call that its key is wrong.
+fn possible(place: Place, release: &'static str) -> &'static str {
+    match place {
+        Place::TierWithFirewall => "4.23.0.0",
+        Place::RestrictedProject => release.max("4.18.0.0"),
+        Place::Isolated
+        | Place::TierWithList
+        | Place::TierAllow
+        | Place::TierDeny
+        | Place::TierWithoutList
+        | Place::PlainProject => release,
+    }
+}
+
+fn wants_us(raw: &RawService) -> bool {
+    raw.service_type.as_deref() == Some("LoadBalancer") && raw.load_balancer_class.is_none()
 }
 
 struct Story {
     lab: Lab,
+    release: &'static str,
     place: Place,
     nodes: Vec<&'static str>,
     account: &'static str,
@@ -54,22 +77,32 @@ struct Story {
 
 impl Story {
     fn new(history: &History) -> Self {
-        let setup = Setup::standard().release(history.release);
+        let release = possible(history.place, history.release);
+        let setup = Setup::standard().release(release);
         let (setup, nodes, account) = match history.place {
             Place::Isolated => (setup, vec!["node-1", "node-2"], "prod"),
             Place::TierWithList => (setup, vec!["tier1-1", "tier1-2"], "prod"),
             Place::TierAllow => (setup, vec!["allow-1"], "prod"),
             Place::TierDeny => (setup, vec!["deny-1"], "prod"),
             Place::TierWithoutList => (setup, vec!["none-1"], "prod"),
+            Place::TierWithFirewall => {
+                let mut setup = setup;
+                setup.world.vpcs[0].services = VpcServices::WithFirewall;
+                (setup, vec!["tier1-1", "tier1-2"], "prod")
+            }
+            Place::PlainProject => {
+                (setup.project("member", "web"), vec!["web-1", "web-2"], "member")
+            }
             Place::RestrictedProject => {
                 (setup.project("kubeadmin-web", "web"), vec!["web-1", "web-2"], "member")
             }
         };
         let lab = setup.nodes(&nodes).start();
+        let place = history.place;
         // What was there before was not allocated when any Service's address was.
         lab.runtime.pass(3600);
         let before = Inventory::take(&lab, account);
-        Self { lab, place: history.place, nodes, account, foreign: before.clone(), before }
+        Self { lab, release, place, nodes, account, foreign: before.clone(), before }
     }
 
     fn key(number: usize) -> ServiceKey {
@@ -82,7 +115,15 @@ impl Story {
     }
 
     fn has_firewall(&self) -> bool {
-        matches!(self.place, Place::Isolated | Place::RestrictedProject)
+        match self.place {
+            Place::Isolated
+            | Place::TierWithFirewall
+            | Place::PlainProject
+            | Place::RestrictedProject => true,
+            Place::TierWithList | Place::TierAllow | Place::TierDeny | Place::TierWithoutList => {
+                false
+            }
+        }
     }
 
     fn happen(&mut self, event: &Event) {
@@ -95,6 +136,9 @@ impl Story {
                     self.lab.create(name, |raw| Self::wish(raw, wish));
                 }
             }
+            Event::Adopt(number, wish, legacy) if !exists(*number) => {
+                self.adopt(*number, &legacy::served(wish, self.release), *legacy);
+            }
             Event::Change(number, wish) if exists(*number) => {
                 self.lab.edit(&Self::key(*number), |raw| Self::wish(raw, wish));
             }
@@ -105,6 +149,12 @@ impl Story {
                     .cluster
                     .with(|cluster| cluster.set_type(&key, "ClusterIP"))
                     .expect("a type");
+            }
+            Event::ChangeClass(number) if exists(*number) => {
+                self.lab.edit(&Self::key(*number), |raw| {
+                    raw.load_balancer_class = Some("example.test/other".to_owned());
+                    raw.ingress.clear();
+                });
             }
             Event::NodeLeaves(number) => {
                 let name = self.nodes[*number % self.nodes.len()];
@@ -135,19 +185,30 @@ impl Story {
             Event::ByHand(number, hand) => self.by_hand(*number, *hand),
             Event::ForeignRule(number) => self.add_foreign_rule(*number),
             Event::Restart => self.lab.learned = Learned::default(),
-            Event::Change(_, _) | Event::Delete(_) | Event::ChangeType(_) | Event::Strip(_) => {}
+            Event::Adopt(_, _, _)
+            | Event::Change(_, _)
+            | Event::Delete(_)
+            | Event::ChangeType(_)
+            | Event::ChangeClass(_)
+            | Event::Strip(_) => {}
         }
+    }
+
+    fn adopt(&mut self, number: usize, wish: &Wish, legacy: Legacy) {
+        let name = SERVICES[number % SERVICES.len()];
+        let key = self.lab.create(name, |raw| Self::wish(raw, wish));
+        legacy::lay_down(&self.lab, (self.place, self.account), &key, wish, legacy);
     }
 
     fn wish(raw: &mut RawService, wish: &Wish) {
         let Wish { ports, proxy, sticky, rule_sources, ranges, address, hostname } = wish;
         raw.service_type = Some("LoadBalancer".to_owned());
-        raw.ports = ports
-            .iter()
-            .map(|(number, node)| {
-                port(&format!("p{number}"), "TCP", (*number).into(), (*node).into())
-            })
-            .collect();
+        raw.load_balancer_class = None;
+        let ports = ports.iter().map(|WantedPort { number, node_port, udp }| {
+            let protocol = if *udp { "UDP" } else { "TCP" };
+            port(&format!("p{number}"), protocol, (*number).into(), (*node_port).into())
+        });
+        raw.ports = ports.collect();
         let mut annotate = |key: &str, value: Option<String>| match value {
             Some(value) => _ = raw.annotations.insert(annotation(key), value),
             None => _ = raw.annotations.remove(&annotation(key)),
@@ -204,6 +265,8 @@ impl Story {
                 "updateLoadBalancerRule",
                 &[("id", id), ("algorithm", "leastconn"), ("protocol", text(rule, "protocol"))],
             ),
+            // An adopted rule without its name is nobody's that can be proven.
+            Hand::Rename if text(rule, "description").is_empty() => {}
             Hand::Rename => run(
                 "updateLoadBalancerRule",
                 &[("id", id), ("name", "by-hand"), ("protocol", text(rule, "protocol"))],
@@ -264,9 +327,7 @@ impl Story {
         if planned.plan.is_empty() {
             return !waits;
         }
-        let raw = self.lab.service(key);
-        let raw =
-            raw.filter(|raw| raw.service_type.as_deref() == Some("LoadBalancer") && !raw.deleting);
+        let raw = self.lab.service(key).filter(|raw| wants_us(raw) && !raw.deleting);
         let wanted = raw.map(|raw| oracle::promised(&raw, self.has_firewall())).unwrap_or_default();
         let old = oracle::exposure(&self.lab, self.account);
         let failures = RefCell::new(Vec::new());
@@ -326,10 +387,10 @@ impl Story {
             let raw = self.lab.service(&key).expect("it exists");
             let (planned, _) = self.lab.plan(&key);
             let hindered = planned.report.notes.iter().any(|note| {
-                matches!(note.severity(), Severity::Blocked | Severity::Waiting)
-                    || note.code() == "NoEligibleNodes"
+                let waits = matches!(note.severity(), Severity::Blocked | Severity::Waiting);
+                (waits && note.code() != "UdpNotServed") || note.code() == "NoEligibleNodes"
             });
-            if hindered || raw.service_type.as_deref() != Some("LoadBalancer") {
+            if hindered || !wants_us(&raw) {
                 continue;
             }
             assert_eq!(raw.ingress.len(), 1, "{key} is not published: {raw:#?}");
