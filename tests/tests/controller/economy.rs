@@ -1,0 +1,51 @@
+//! How little a quiet cluster costs.
+
+use std::time::Duration;
+
+use crate::stage::Stage;
+
+#[tokio::test(start_paused = true)]
+async fn c085_a_quiet_day_costs_one_reading_per_drift_round_and_changes_nothing() {
+    let stage = Stage::new();
+    let services = 6;
+    stage
+        .with_services(async {
+            for number in 0..services {
+                stage.create(&format!("web-{number}"), |_| ());
+            }
+            stage.pass(Duration::from_mins(5)).await;
+            let (changes, patches) = (stage.changes().len(), stage.patches());
+            let lists = |command| stage.sent(command);
+            let (rules, machines) = (lists("listLoadBalancerRules"), lists("listVirtualMachines"));
+            let members = lists("listLoadBalancerRuleInstances");
+            stage.pass(Duration::from_hours(10)).await;
+            assert_eq!((stage.changes().len(), stage.patches()), (changes, patches));
+            // Rounds begin up to a tenth early.
+            let rounds = 60..=67;
+            for (command, before) in
+                [("listLoadBalancerRules", rules), ("listVirtualMachines", machines)]
+            {
+                let read = lists(command) - before;
+                assert!(rounds.contains(&read), "{command}: {read}");
+            }
+            // Every rule's members once in six rounds, all of them together.
+            let read = lists("listLoadBalancerRuleInstances") - members;
+            assert!((services * 10..=services * 12).contains(&read), "{read} readings of members");
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_services_at_once_share_their_readings() {
+    let stage = Stage::new();
+    stage
+        .with_services(async {
+            for number in 0..8 {
+                stage.create(&format!("web-{number}"), |_| ());
+            }
+            stage.pass(Duration::from_mins(5)).await;
+        })
+        .await;
+    let read = stage.sent("listLoadBalancerRules");
+    assert!(read <= 2, "{read} readings for eight Services");
+}

@@ -1,0 +1,8 @@
+//! The controllers, as the process runs them, in paused time: the real queue, the real client and
+//! the simulator, a cluster in memory behind the ports. Hours pass in moments, and the same story
+//! always takes the same course.
+
+mod economy;
+mod nodes;
+mod services;
+mod stage;

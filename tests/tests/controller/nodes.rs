@@ -1,0 +1,133 @@
+//! The Node controllers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_core::node::lifecycle::LifecyclePolicy;
+use ccm_core::node::{SHUTDOWN_TAINT, UNINITIALIZED_TAINT};
+use ccm_core::parse::raw::RawNode;
+use cloudstack_ccm::controller::lifecycle::LifecycleController;
+use cloudstack_ccm::controller::nodes::{NodeController, Settings};
+use futures_util::stream;
+
+use crate::stage::Stage;
+
+const U3: &str = "destroyVirtualMachine";
+
+async fn with_lifecycle<T>(stage: &Stage, story: impl Future<Output = T>) -> T {
+    let controller = LifecycleController {
+        cloud: stage.client(),
+        cluster: Arc::clone(&stage.cluster),
+        runtime: stage.clock.clone(),
+        period: Duration::from_secs(5),
+        policy: LifecyclePolicy::default(),
+        teller: stage.teller(),
+        fence: Stage::fence(),
+    };
+    tokio::select! {
+        () = controller.run() => unreachable!("it runs for ever"),
+        result = story => result,
+    }
+}
+
+fn not_ready(stage: &Stage, name: &str) -> RawNode {
+    let mut node = stage.cluster.node(name).expect("a Node");
+    node.ready = Some("Unknown".to_owned());
+    stage.cluster.with(|cluster| cluster.set_node(node.clone()));
+    node
+}
+
+fn machine_of(node: &RawNode) -> String {
+    let id = node.provider_id.as_deref().expect("a provider id");
+    id.trim_start_matches("external-cloudstack://").to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn c074_the_node_of_a_machine_that_is_gone_is_deleted_once_that_is_certain() {
+    let stage = Stage::new();
+    stage.pass(Duration::from_hours(1)).await;
+    let node = not_ready(&stage, "node-3");
+    let id = machine_of(&node);
+    stage.cloud.by_hand(U3, &[("id", &id)]).await;
+    with_lifecycle(&stage, async {
+        stage.pass(Duration::from_secs(20)).await;
+        assert!(stage.cluster.node("node-3").is_some(), "not before it is confirmed");
+        stage.pass(Duration::from_secs(25)).await;
+    })
+    .await;
+    assert_eq!(stage.cluster.node("node-3"), None);
+    assert_eq!(stage.reasons("node-3"), ["DeletingNode"]);
+    assert!(stage.cluster.node("node-1").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_answer_of_cloudstack_deletes_a_node() {
+    let stage = Stage::new();
+    stage.pass(Duration::from_hours(1)).await;
+    not_ready(&stage, "node-3");
+    stage.cloud.set_down(true);
+    with_lifecycle(&stage, stage.pass(Duration::from_hours(1))).await;
+    assert!(stage.cluster.node("node-3").is_some());
+    assert!(stage.sent("listVirtualMachines") < 100, "an hour of silence is not hammered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn c076_a_stopped_machine_taints_its_node_until_it_is_ready() {
+    let stage = Stage::new();
+    let node = not_ready(&stage, "node-2");
+    let tainted = |stage: &Stage| {
+        let node = stage.cluster.node("node-2").expect("the Node stays");
+        node.taints.iter().any(|key| key == SHUTDOWN_TAINT)
+    };
+    with_lifecycle(&stage, async {
+        stage.pass(Duration::from_secs(30)).await;
+        assert!(!tainted(&stage), "its machine runs");
+        stage.cloud.by_hand("stopVirtualMachine", &[("id", &machine_of(&node))]).await;
+        stage.pass(Duration::from_mins(2)).await;
+        assert!(tainted(&stage));
+        let mut ready = stage.cluster.node("node-2").expect("the Node stays");
+        ready.ready = Some("True".to_owned());
+        stage.cluster.with(|cluster| cluster.set_node(ready));
+        stage.pass(Duration::from_secs(10)).await;
+        assert!(!tainted(&stage));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_node_is_initialised_as_soon_as_its_machine_is_there() {
+    let stage = Stage::new();
+    stage.cloud.set_down(true);
+    let node = RawNode {
+        provider_id: None,
+        addresses: Vec::new(),
+        taints: vec![UNINITIALIZED_TAINT.to_owned(), "other/taint".to_owned()],
+        ..stage.cluster.node("node-1").expect("a Node")
+    };
+    let machine = machine_of(&stage.cluster.node("node-1").expect("a Node"));
+    stage.cluster.with(|cluster| cluster.set_node(node));
+    let controller = NodeController {
+        cloud: stage.client(),
+        cluster: Arc::clone(&stage.cluster),
+        runtime: stage.clock.clone(),
+        settings: Settings { every: Duration::from_mins(5), region: None },
+        teller: stage.teller(),
+        fence: Stage::fence(),
+    };
+    let story = async {
+        stage.pass(Duration::from_mins(1)).await;
+        let waiting = stage.cluster.node("node-1").expect("the Node");
+        assert!(waiting.taints.iter().any(|key| key == UNINITIALIZED_TAINT));
+        stage.cloud.set_down(false);
+        stage.pass(Duration::from_mins(2)).await;
+        let done = stage.cluster.node("node-1").expect("the Node");
+        assert_eq!(done.taints, ["other/taint"]);
+        assert_eq!(done.provider_id, Some(format!("external-cloudstack://{machine}")));
+        assert!(!done.addresses.is_empty());
+        assert_eq!(stage.reasons("node-1"), ["Synced"]);
+    };
+    tokio::select! {
+        () = controller.run(stream::pending()) => unreachable!("the watch does not end"),
+        () = story => {}
+    }
+}

@@ -1,0 +1,243 @@
+//! The Service controller: what brings up a Service, and what happens then.
+
+use std::time::Duration;
+
+use ccm_tests::lab::{annotation, port};
+
+use crate::stage::Stage;
+
+const MINUTE: Duration = Duration::from_mins(1);
+const RULES: (&str, &str) = ("listLoadBalancerRules", "loadbalancerrule");
+
+fn rules(stage: &Stage) -> Vec<String> {
+    stage.cloud.ids(RULES.0, RULES.1)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_service_is_served_and_a_deleted_one_leaves_nothing() {
+    let stage = Stage::new();
+    let before = stage.cloud.ids("listPublicIpAddresses", "publicipaddress");
+    stage
+        .with_services(async {
+            let web = stage.create("web", |_| ());
+            stage.pass(MINUTE).await;
+            assert!(stage.published(&web).is_some());
+            assert_eq!(stage.reasons("web"), ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]);
+            stage.cluster.with(|cluster| cluster.delete(&web)).expect("a Service");
+            stage.pass(MINUTE).await;
+            assert_eq!(stage.cluster.service(&web), None);
+            let told = stage.reasons("web");
+            assert_eq!(told[2..], ["DeletingLoadBalancer", "DeletedLoadBalancer"]);
+        })
+        .await;
+    assert_eq!(stage.cloud.ids("listPublicIpAddresses", "publicipaddress"), before);
+    assert_eq!(rules(&stage), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn c079_a_restart_changes_nothing_and_says_nothing() {
+    let stage = Stage::new();
+    stage
+        .with_services(async {
+            for name in ["web", "api", "shop"] {
+                stage.create(name, |raw| raw.ports.push(port("https", "TCP", 443, 30443)));
+            }
+            stage.pass(2 * MINUTE).await;
+        })
+        .await;
+    let (changes, patches) = (stage.changes().len(), stage.patches());
+    let told = stage.reasons("web").len();
+    let members = stage.sent("listLoadBalancerRuleInstances");
+    let lists = stage.sent("listLoadBalancerRules");
+    stage.with_services(stage.pass(5 * MINUTE)).await;
+    assert_eq!((stage.changes().len(), stage.patches()), (changes, patches));
+    assert_eq!(stage.reasons("web").len(), told);
+    assert_eq!(stage.sent("listLoadBalancerRuleInstances"), members, "records vouch for members");
+    assert_eq!(stage.sent("listLoadBalancerRules"), lists + 1, "one reading for all");
+}
+
+#[tokio::test(start_paused = true)]
+async fn c082_what_somebody_changes_in_cloudstack_is_put_back_within_a_drift_round() {
+    let stage = Stage::new();
+    stage
+        .with_services(async {
+            let web = stage.create("web", |_| ());
+            stage.pass(MINUTE).await;
+            let address = stage.published(&web);
+            let rule = rules(&stage).remove(0);
+            stage.cloud.by_hand("deleteLoadBalancerRule", &[("id", &rule)]).await;
+            stage.pass(12 * MINUTE).await;
+            assert_eq!(rules(&stage).len(), 1);
+            assert_eq!(stage.published(&web), address);
+            let told = stage.messages("DriftRepaired");
+            assert_eq!(told.len(), 1, "{told:?}");
+            assert!(told[0].contains("rule/tcp-80"), "{told:?}");
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn c082_a_member_that_somebody_removes_is_back_within_an_hour() {
+    let stage = Stage::new();
+    stage
+        .with_services(async {
+            stage.create("web", |_| ());
+            stage.pass(MINUTE).await;
+            let rule = rules(&stage).remove(0);
+            let machines = stage.cloud.ids("listVirtualMachines", "virtualmachine");
+            let members = stage.members(&rule);
+            for machine in machines.iter().take(4) {
+                let now = ccm_cloudstack::Runtime::now(&stage.clock);
+                let params = [("id", rule.as_str()), ("virtualmachineids", machine.as_str())];
+                // Not every machine is a member.
+                stage.cloud.with(|sim| {
+                    sim.call("prod", "removeFromLoadBalancerRule", &params, now)
+                });
+                stage.pass(MINUTE).await;
+            }
+            assert!(stage.members(&rule) < members);
+            stage.pass(Duration::from_mins(62)).await;
+            assert_eq!(stage.members(&rule), members);
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn c084_members_follow_the_nodes_with_one_call_per_rule_and_direction() {
+    let stage = Stage::new();
+    stage
+        .with_services(async {
+            stage.create("web", |raw| raw.ports.push(port("https", "TCP", 443, 30443)));
+            stage.pass(MINUTE).await;
+            let before = stage.changes().len();
+            stage.cluster.with(|cluster| cluster.remove_node("node-1"));
+            stage.pass(Duration::from_millis(300)).await;
+            stage.cluster.with(|cluster| cluster.remove_node("node-2"));
+            stage.pass(MINUTE).await;
+            let changes = stage.changes();
+            let removed = "removeFromLoadBalancerRule";
+            assert_eq!(changes[before..], [removed; 2], "one call per rule");
+            stage.add_node("node-1");
+            stage.pass(Duration::from_secs(2)).await;
+            assert_eq!(stage.changes().len(), before + 2, "more may come within five seconds");
+            stage.add_node("node-2");
+            stage.pass(MINUTE).await;
+            assert_eq!(stage.changes()[before + 2..], ["assignToLoadBalancerRule"; 2]);
+            let told = stage.reasons("web");
+            assert_eq!(told[2..], ["UpdatedLoadBalancer"; 2]);
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn c077_a_service_of_another_class_is_never_touched() {
+    let stage = Stage::new();
+    stage
+        .with_services(async {
+            let other = stage.create("other", |raw| {
+                raw.load_balancer_class = Some("example.test/other".to_owned());
+                raw.finalizers = vec!["service.kubernetes.io/load-balancer-cleanup".to_owned()];
+            });
+            stage.pass(MINUTE).await;
+            stage.cluster.with(|cluster| cluster.delete(&other)).expect("a Service");
+            stage.pass(30 * MINUTE).await;
+            assert!(stage.cluster.service(&other).is_some(), "the finalizer is somebody else's");
+        })
+        .await;
+    assert_eq!(stage.patches(), 0);
+    assert_eq!(stage.changes(), Vec::<&str>::new());
+    assert_eq!(stage.reasons("other"), Vec::<&str>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_is_no_load_balancer_any_more_is_let_go() {
+    let stage = Stage::new();
+    stage
+        .with_services(async {
+            let web = stage.create("web", |_| ());
+            stage.pass(MINUTE).await;
+            stage.cluster.with(|cluster| cluster.set_type(&web, "ClusterIP")).expect("a Service");
+            stage.pass(MINUTE).await;
+            let left = stage.cluster.service(&web).expect("the Service stays");
+            assert_eq!(left.finalizers, Vec::<String>::new());
+            assert!(!left.annotations.contains_key(&annotation("record")));
+        })
+        .await;
+    assert_eq!(rules(&stage), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_cloudstack_is_down_it_is_tried_less_and_less_often_and_then_all_is_well() {
+    let stage = Stage::new();
+    stage.cloud.set_down(true);
+    stage
+        .with_services(async {
+            let web = stage.create("web", |_| ());
+            let mut tried = Vec::new();
+            for _ in 0..4 {
+                stage.pass(Duration::from_secs(60)).await;
+                tried.push(stage.messages("SyncLoadBalancerFailed").len());
+            }
+            // 5, 10, 20, 40, 80 s, each up to a tenth more.
+            assert_eq!(tried, [4, 5, 5, 6]);
+            stage.cloud.set_down(false);
+            stage.pass(Duration::from_mins(6)).await;
+            assert!(stage.published(&web).is_some());
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_does_not_wait_for_the_back_off() {
+    let stage = Stage::new();
+    stage.cloud.set_down(true);
+    stage
+        .with_services(async {
+            let web = stage.create("web", |_| ());
+            stage.pass(10 * MINUTE).await;
+            stage.cloud.set_down(false);
+            let edit = |raw: &mut ccm_core::parse::raw::RawService| raw.ports[0].port = 81;
+            stage.cluster.with(|cluster| cluster.edit(&web, edit)).expect("a Service");
+            stage.pass(Duration::from_secs(30)).await;
+            assert!(stage.published(&web).is_some());
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn c104_stripped_annotations_are_written_back_but_not_without_end() {
+    let stage = Stage::new();
+    stage
+        .with_services(async {
+            let web = stage.create("web", |_| ());
+            stage.pass(MINUTE).await;
+            let changes = stage.changes().len();
+            let mut written = 0;
+            for _ in 0..20 {
+                let strip = |raw: &mut ccm_core::parse::raw::RawService| raw.annotations.clear();
+                stage.cluster.with(|cluster| cluster.edit(&web, strip)).expect("a Service");
+                stage.pass(Duration::from_mins(3)).await;
+                let raw = stage.cluster.service(&web).expect("a Service");
+                written += usize::from(raw.annotations.contains_key(&annotation("record")));
+            }
+            assert!((3..=10).contains(&written), "{written} times in an hour");
+            assert!(!stage.messages("AnnotationsStripped").is_empty());
+            assert_eq!(stage.changes().len(), changes, "nothing happens in CloudStack");
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_tells_what_it_would_do_and_does_nothing() {
+    let stage = Stage::new();
+    stage
+        .with_dry_run(async {
+            stage.create("web", |_| ());
+            stage.pass(Duration::from_mins(25)).await;
+        })
+        .await;
+    assert_eq!(stage.changes(), Vec::<&str>::new());
+    assert_eq!(stage.patches(), 0);
+    assert_eq!(stage.reasons("web"), ["PlannedChanges"]);
+    assert!(stage.plans.json().contains("createLoadBalancerRule"));
+}
