@@ -6,4 +6,9 @@
 //! seconds and 350 MB for each test, so `run` lets few of them run at once.
 
 mod harness;
+mod nodes;
+mod process;
+mod rbac;
 mod servers;
+mod services;
+mod steady;

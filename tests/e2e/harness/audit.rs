@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::Value;
 
 /// Every request is logged, watches when they begin, all others when they end; those about Services
 /// and Nodes with what was sent.
@@ -34,6 +36,12 @@ pub(crate) struct Request {
     #[serde(rename = "requestURI")]
     pub(crate) uri: String,
     response_status: Option<Status>,
+    /// What was sent, if the log has it.
+    #[serde(default, rename = "requestObject")]
+    pub(crate) body: Value,
+    /// When it was answered.
+    #[serde(rename = "stageTimestamp")]
+    pub(crate) answered: Timestamp,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -67,6 +75,11 @@ impl Request {
     /// Status code of the answer; 0 if there was none.
     pub(crate) fn code(&self) -> u16 {
         self.response_status.as_ref().map_or(0, |status| status.code)
+    }
+
+    /// Whether it can change something.
+    pub(crate) fn writes(&self) -> bool {
+        !matches!(self.verb.as_str(), "get" | "list" | "watch")
     }
 
     /// The resource with its subresource: `services/status`; the path if it is about none.

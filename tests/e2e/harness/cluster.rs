@@ -59,9 +59,9 @@ impl Cluster {
         Self { api_server, _etcd: etcd, client, folder, url, command }
     }
 
-    /// Stops the API server in good order.
+    /// Ends the API server at once: in good order it would wait a minute for watches to end.
     pub(crate) async fn stop_api_server(&mut self) {
-        self.api_server.signal(Signal::TERM);
+        self.api_server.signal(Signal::KILL);
         self.api_server.end(STOP).await;
     }
 
@@ -76,8 +76,8 @@ impl Cluster {
         audit::read(&self.folder.join("audit.log"))
     }
 
-    /// A kubeconfig with a bound token of a service account.
-    pub(crate) async fn kubeconfig_of(&self, namespace: &str, account: &str) -> PathBuf {
+    /// A bound token of a service account.
+    pub(crate) async fn token_of(&self, namespace: &str, account: &str) -> String {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
         let request = TokenRequest {
             spec: TokenRequestSpec {
@@ -89,7 +89,12 @@ impl Cluster {
         };
         let params = PostParams::default();
         let answer = accounts.create_token_request(account, &params, &request).await;
-        let token = answer.expect("a token").status.expect("a status").token;
+        answer.expect("a token").status.expect("a status").token
+    }
+
+    /// A kubeconfig with such a token.
+    pub(crate) async fn kubeconfig_of(&self, namespace: &str, account: &str) -> PathBuf {
+        let token = self.token_of(namespace, account).await;
         let path = self.folder.join(format!("{account}.kubeconfig"));
         access::write_kubeconfig(&path, &self.url, &authority(&self.folder), &token)
     }

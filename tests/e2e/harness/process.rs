@@ -76,6 +76,13 @@ impl Process {
         fs::read_to_string(&self.log).expect("a log")
     }
 
+    /// Largest memory that it had at once, in KiB; `None` if it has ended.
+    pub(crate) fn peak_memory(&self) -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        line.trim().strip_suffix(" kB")?.parse().ok()
+    }
+
     fn last_lines(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();

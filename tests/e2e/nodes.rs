@@ -1,0 +1,115 @@
+//! Nodes: from their first look at CloudStack to a machine that stops (contract: appendix 13, 15, 16).
+
+use crate::harness::audit::Request;
+use crate::harness::eventually::eventually;
+use crate::harness::objects::{PATIENCE, SHUTDOWN, UNINITIALIZED, has_taint};
+use crate::harness::scene::Scene;
+
+/// Quick looks at Nodes that are not ready.
+const QUICK: &[&str] = &["--node-monitor-period=500ms"];
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_a_node_is_initialised_from_its_machine() {
+    let scene = Scene::with_nodes(&["node-1"]).await;
+    let _controller = scene.controller("controller", &[]);
+    let node = scene.objects.until_initialised("node-1").await;
+    let provider = node.spec.and_then(|spec| spec.provider_id).unwrap_or_default();
+    assert_eq!(provider, "external-cloudstack://00000000-0000-4000-8000-000000000001");
+    let labels = node.metadata.labels.unwrap_or_default();
+    for (key, value) in [
+        ("node.kubernetes.io/instance-type", "medium"),
+        ("beta.kubernetes.io/instance-type", "medium"),
+        ("topology.kubernetes.io/zone", "zone-1"),
+        ("failure-domain.beta.kubernetes.io/zone", "zone-1"),
+        ("topology.kubernetes.io/region", "zone-1"),
+        ("failure-domain.beta.kubernetes.io/region", "zone-1"),
+    ] {
+        assert_eq!(labels.get(key).map(String::as_str), Some(value), "{key}: {labels:?}");
+    }
+    let addresses = node.status.and_then(|status| status.addresses).unwrap_or_default();
+    let addresses: Vec<(&str, &str)> =
+        addresses.iter().map(|entry| (entry.type_.as_str(), entry.address.as_str())).collect();
+    assert_eq!(addresses, [("InternalIP", "10.1.1.11"), ("Hostname", "node-1")]);
+    scene.objects.until_event("node-1", "Synced").await;
+    // Workloads may come as soon as the taint is gone, so everything else is there by then.
+    let is_patch = |request: &Request| request.resource().starts_with("nodes") && request.writes();
+    let writes: Vec<String> =
+        scene.requests().into_iter().filter(is_patch).map(|request| request.resource()).collect();
+    assert_eq!(writes, ["nodes/status", "nodes"]);
+}
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_a_node_without_a_machine_waits_for_one() {
+    let scene = Scene::with_nodes(&["late", "node-1"]).await;
+    let _controller = scene.controller("controller", &[]);
+    // The other one shows that there was a look.
+    scene.objects.until_initialised("node-1").await;
+    let late = scene.objects.node("late").await.expect("the Node");
+    assert!(has_taint(&late, UNINITIALIZED));
+    scene.cloud.with(|simulator| simulator.rename_vm("node-4", "late").expect("a machine"));
+    let late = scene.objects.until_initialised("late").await;
+    let provider = late.spec.and_then(|spec| spec.provider_id).unwrap_or_default();
+    assert!(provider.ends_with("000000000004"), "{provider}");
+}
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_a_stopped_machine_taints_its_node_until_it_is_ready_again() {
+    let scene = Scene::with_nodes(&["node-1", "node-2"]).await;
+    let _controller = scene.controller("controller", QUICK);
+    scene.objects.until_initialised("node-1").await;
+    scene.objects.until_initialised("node-2").await;
+    scene.cloud.with(|simulator| simulator.stop_vm("node-1").expect("a machine"));
+    // One that runs and is not ready has another trouble than a machine that stopped.
+    scene.objects.set_ready("node-2", "Unknown").await;
+    scene.objects.set_ready("node-1", "Unknown").await;
+    let is_shut_down = |node: &_| has_taint(node, SHUTDOWN);
+    scene.objects.until_node("node-1", "is shut down", is_shut_down).await;
+    assert!(!has_taint(&scene.objects.node("node-2").await.expect("the Node"), SHUTDOWN));
+
+    scene.cloud.with(|simulator| simulator.start_vm("node-1").expect("a machine"));
+    scene.objects.set_ready("node-1", "True").await;
+    scene.objects.until_node("node-1", "is back", |node| !is_shut_down(node)).await;
+}
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_no_answer_from_cloudstack_says_nothing_about_a_node() {
+    let mut scene = Scene::with_nodes(&["node-1", "node-2"]).await;
+    let mut controller = scene.controller("controller", QUICK);
+    scene.objects.until_initialised("node-1").await;
+    scene.objects.until_initialised("node-2").await;
+    scene.cloud.down().await;
+    scene.objects.set_ready("node-1", "Unknown").await;
+    scene.cloud.with(|simulator| simulator.stop_vm("node-2").expect("a machine"));
+    scene.objects.set_ready("node-2", "Unknown").await;
+    scene.cloud.up();
+    scene.objects.until_node("node-2", "is shut down", |node| has_taint(node, SHUTDOWN)).await;
+    let node = scene.objects.node("node-1").await.expect("the Node is still there");
+    assert!(!has_taint(&node, SHUTDOWN), "{node:?}");
+    controller.assert_lives();
+}
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_members_follow_the_nodes() {
+    let scene = Scene::with_nodes(&["node-1", "node-2"]).await;
+    let _controller = scene.controller("controller", &["--node-added-window=200ms"]);
+    scene.objects.create_service("web", serde_json::json!({})).await;
+    let (_, address) = scene.objects.until_published("web").await;
+    scene.until_reached(&address, 80, &["node-1", "node-2"]).await;
+    scene.objects.join("node-3").await;
+    scene.until_reached(&address, 80, &["node-1", "node-2", "node-3"]).await;
+    let excluded = serde_json::json!({ "metadata": { "labels": {
+        "node.kubernetes.io/exclude-from-external-load-balancers": "" } } });
+    scene.objects.patch_node("node-1", excluded).await;
+    scene.until_reached(&address, 80, &["node-2", "node-3"]).await;
+    eventually("the second change is told", PATIENCE, async || {
+        let reasons = scene.objects.reasons("web").await;
+        let told = reasons.iter().any(|reason| reason == "UpdatedLoadBalancer");
+        told.then_some(()).ok_or(format!("{reasons:?}"))
+    })
+    .await;
+}

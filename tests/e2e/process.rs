@@ -1,0 +1,130 @@
+//! The process: who leads, what it answers, how it ends (contract: appendix 17, 19, 20).
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use serde_json::json;
+
+use crate::harness::eventually::eventually;
+use crate::harness::objects::PATIENCE;
+use crate::harness::process::Signal;
+use crate::harness::scene::Scene;
+
+/// An election whose durations are a third of the usual ones.
+const QUICK: &[&str] = &[
+    "--leader-elect-lease-duration=5s",
+    "--leader-elect-renew-deadline=3s",
+    "--leader-elect-retry-period=700ms",
+];
+
+/// Holder and transitions of the Lease.
+async fn lease(scene: &Scene) -> Option<(String, i32)> {
+    let leases: Api<Lease> = Api::namespaced(scene.cluster.client.clone(), "kube-system");
+    let lease = leases.get_opt("cloud-controller-manager").await.expect("an API server")?;
+    let spec = lease.spec?;
+    Some((spec.holder_identity.unwrap_or_default(), spec.lease_transitions.unwrap_or_default()))
+}
+
+/// Waits until somebody else than `last` leads; gives who.
+async fn next_leader(scene: &Scene, last: &str) -> String {
+    eventually("another leader", PATIENCE, async || {
+        let lease = lease(scene).await;
+        let leads = lease.as_ref().filter(|(holder, _)| !holder.is_empty() && holder != last);
+        leads.map(|(holder, _)| holder.clone()).ok_or(format!("{lease:?}"))
+    })
+    .await
+}
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_a_leader_that_is_told_to_stop_gives_its_lease_up() {
+    let scene = Scene::with_nodes(&["node-1"]).await;
+    let mut first = scene.controller("first", &[]);
+    let leader = next_leader(&scene, "").await;
+    let mut second = scene.controller("second", &[]);
+    second.until_says("waiting for the Lease").await;
+    first.signal(Signal::TERM);
+    assert!(first.end().await.success(), "it was told to stop");
+    // A Lease that is not given up lasts 15 s, and another one is looked for every 2 to 4.4 s.
+    let successor =
+        tokio::time::timeout(std::time::Duration::from_secs(8), next_leader(&scene, &leader));
+    successor.await.expect("a successor at once");
+    scene.objects.create_service("web", json!({})).await;
+    scene.objects.until_published("web").await;
+    second.assert_lives();
+}
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_a_leader_that_is_killed_is_replaced_in_the_middle_of_its_work() {
+    let scene = Scene::with_nodes(&["node-1", "node-2"]).await;
+    let before = scene.in_cloud();
+    let mut first = scene.controller("first", QUICK);
+    let leader = next_leader(&scene, "").await;
+    let mut second = scene.controller("second", QUICK);
+    second.until_says("waiting for the Lease").await;
+    scene.objects.create_service("web", json!({})).await;
+    eventually("the first change", PATIENCE, async || {
+        if scene.changes().is_empty() { Err("none".to_owned()) } else { Ok(()) }
+    })
+    .await;
+    first.signal(Signal::KILL);
+    first.end().await;
+    next_leader(&scene, &leader).await;
+    let (_, address) = scene.objects.until_published("web").await;
+    scene.until_reached(&address, 80, &["node-1", "node-2"]).await;
+    assert_eq!(
+        scene.in_cloud().addresses().len(),
+        before.addresses().len() + 1,
+        "no address is lost"
+    );
+    scene.objects.delete_service("web").await;
+    scene.objects.until_gone("web").await;
+    assert_eq!(scene.in_cloud().changes_since(&before), Vec::<String>::new());
+    second.assert_lives();
+}
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_health_is_told_by_leader_and_standby() {
+    let scene = Scene::with_nodes(&["node-1"]).await;
+    let mut leader = scene.controller("leader", &[]);
+    next_leader(&scene, "").await;
+    let mut standby = scene.controller("standby", &[]);
+    for replica in [&mut leader, &mut standby] {
+        assert_eq!(replica.until_ok("/healthz").await, "ok");
+        replica.until_ok("/livez").await;
+        replica.until_ok("/readyz").await;
+        let verbose = replica.until_ok("/healthz?verbose").await;
+        assert!(verbose.contains("[+]leaderElection ok"), "{verbose}");
+        let excluded = replica.until_ok("/healthz?verbose&exclude=leaderElection").await;
+        assert!(!excluded.contains("[+]leaderElection ok"), "{excluded}");
+        let (code, _) = replica.get("/metrics", None).await.expect("an answer");
+        assert_eq!(code, 403, "metrics are not for everybody");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_only_the_controllers_that_are_named_run() {
+    let scene = Scene::with_nodes(&["node-1"]).await;
+    let controller = scene.controller("controller", &["--controllers=*,-service"]);
+    scene.objects.create_service("web", json!({})).await;
+    scene.objects.until_initialised("node-1").await;
+    let service = scene.objects.service("web").await.expect("the Service");
+    assert_eq!(service.metadata.finalizers, None);
+    assert!(
+        controller.log().contains("the Service controller is disabled"),
+        "{}",
+        controller.log()
+    );
+    assert_eq!(scene.changes(), Vec::<&str>::new());
+}
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_an_unknown_controller_is_an_error_that_names_it() {
+    let scene = Scene::standard().await;
+    let mut controller = scene.controller("controller", &["--controllers=bogus"]);
+    assert_eq!(controller.end().await.code(), Some(1));
+    assert!(controller.log().contains("bogus"), "{}", controller.log());
+}
