@@ -22,6 +22,9 @@ use crate::controller;
 /// What plans and files say of the program that made them.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// What the controller logs: the queue's own spans would repeat each object.
+const CONTROLLER_LOG: &str = "info,kube_runtime=warn";
+
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -57,7 +60,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return if asked { Exit::Done } else { Exit::Failed }.into();
         }
     };
-    let default = if cli.command.is_some() { "warn" } else { "info" };
+    let default = if cli.command.is_some() { "warn" } else { CONTROLLER_LOG };
     let no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let console = Console::new(cli.speech.color, no_color);
     let ended = log(&cli.speech, default).and_then(|()| start(cli, console));

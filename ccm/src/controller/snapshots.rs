@@ -25,6 +25,8 @@ pub struct Need {
     pub at_most: SignedDuration,
     /// It covers this.
     pub scope: Scope,
+    /// If something is read, then all of this, for others too.
+    pub all: Scope,
 }
 
 /// A reading.
@@ -80,10 +82,10 @@ impl Snapshots {
             Some(_) | None => {}
         }
         let began = self.tick();
-        let result = cloud.observe(&need.scope).await.map(|state| Snapshot {
+        let result = cloud.observe(&need.all).await.map(|state| Snapshot {
             observed: Arc::new(Observed::new(state)),
             began,
-            scope: need.scope.clone(),
+            scope: need.all.clone(),
         });
         *last = Some(Reading { began, result: result.clone() });
         result

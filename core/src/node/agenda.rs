@@ -13,6 +13,9 @@ use crate::model::node::Node;
 use crate::node::lifecycle::Answer;
 use crate::time::later;
 
+/// How long the watch may take to show what was written on a Node: until then it seems to be new.
+const SEEN_WITHIN: Duration = Duration::from_secs(5);
+
 /// When Nodes get their metadata.
 #[derive(Clone, Debug)]
 pub struct NodeAgenda {
@@ -48,7 +51,10 @@ impl NodeAgenda {
         let is_due = |node: &&Node| self.waiting.get(&node.name).is_none_or(|(_, at)| *at <= now);
         let due: BTreeSet<String> = new.filter(is_due).map(|node| node.name.clone()).collect();
         if due.is_empty() {
-            let retries = self.waiting.values().map(|(_, at)| *at);
+            let waits =
+                |name: &String| nodes.get(name).is_some_and(|node| node.taints.uninitialized);
+            let retries = self.waiting.iter().filter(|(name, _)| waits(name));
+            let retries = retries.map(|(_, (_, at))| *at);
             Due::NoneUntil(retries.chain([self.refresh]).min().unwrap_or(self.refresh))
         } else {
             Due::New(due)
@@ -62,13 +68,14 @@ impl NodeAgenda {
 
     /// A new Node is initialised, or could not be. `jitter` as in [`Backoff::handle_failure`].
     pub fn handle_new(&mut self, node: &str, failure: Option<Fault>, now: Timestamp, jitter: f64) {
+        let (backoff, at) =
+            self.waiting.entry(node.to_owned()).or_insert((Backoff::default(), now));
         match failure {
-            None => _ = self.waiting.remove(node),
-            Some(fault) => {
-                let (backoff, at) =
-                    self.waiting.entry(node.to_owned()).or_insert((Backoff::default(), now));
-                *at = later(now, backoff.handle_failure(fault, jitter));
+            None => {
+                backoff.handle_success();
+                *at = later(now, SEEN_WITHIN);
             }
+            Some(fault) => *at = later(now, backoff.handle_failure(fault, jitter)),
         }
     }
 }
@@ -170,7 +177,9 @@ mod tests {
         agenda.handle_new("node-1", Some(Fault::Transient), retry, 0.0);
         assert_eq!(agenda.due(&tainted, retry), Due::NoneUntil(retry + 10.seconds()));
         agenda.handle_new("node-1", None, retry, 0.0);
-        assert_eq!(agenda.due(&tainted, retry), due, "a failure that is over is forgotten");
+        let seen = retry + 5.seconds();
+        assert_eq!(agenda.due(&tainted, retry), Due::NoneUntil(seen), "not written twice");
+        assert_eq!(agenda.due(&tainted, seen), due);
     }
 
     #[test]

@@ -33,6 +33,14 @@ impl Scope {
         scope
     }
 
+    /// What planning one of them depends on. What another one asks for or waits for is no concern of
+    /// it, but for addresses that it asks for or holds itself.
+    pub fn of(service: &Service, policy: &Policy) -> Self {
+        let mut scope = Self { project: policy.project.clone(), ..Self::default() };
+        scope.add(service);
+        scope
+    }
+
     /// Whether a state of this scope tells everything that one of the other would.
     pub fn covers(&self, other: &Self) -> bool {
         let Self { project, addresses, address_ids, jobs } = other;

@@ -301,11 +301,8 @@ impl Stage {
     /// The standard world of the cases, with its three Nodes; no controller runs.
     pub fn new() -> Self {
         let world = World::load(&fixture("worlds/standard.yaml")).expect("the standard world");
-        let clock = PausedClock {
-            start: world.started,
-            started: Instant::now(),
-            ids: Arc::default(),
-        };
+        let clock =
+            PausedClock { start: world.started, started: Instant::now(), ids: Arc::default() };
         let simulator = Simulator::new(&world).expect("a world that makes sense");
         let cloud = Cloud {
             simulator: Arc::new(Mutex::new(simulator)),
@@ -456,7 +453,10 @@ impl Stage {
 
     pub fn messages(&self, reason: &str) -> Vec<String> {
         let told = lock(&self.told.0);
-        told.iter().filter(|(_, found, _)| *found == reason).map(|(.., text)| text.clone()).collect()
+        told.iter()
+            .filter(|(_, found, _)| *found == reason)
+            .map(|(.., text)| text.clone())
+            .collect()
     }
 
     /// Changing commands that reached CloudStack.

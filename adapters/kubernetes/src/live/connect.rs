@@ -3,10 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
+use http::header::{HeaderValue, USER_AGENT};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use thiserror::Error;
 
+/// What Go's cloud controller managers call themselves.
+const AGENT: &str = concat!("cloud-controller-manager/", env!("CARGO_PKG_VERSION"));
 /// Longest wait for a connection to the API server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -50,6 +53,8 @@ pub async fn client(
         config.cluster_url = master.parse().map_err(|_| ConnectError::Master(master.to_owned()))?;
     }
     config.connect_timeout = Some(CONNECT_TIMEOUT);
+    // The field manager of what is written, and the name in audit logs.
+    config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
     // Writes are planned anew after a failure, never repeated blindly.
     config.default_retry = false;
     Client::try_from(config).map_err(|error| ConnectError::Client(Box::new(error)))

@@ -91,11 +91,9 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
             let objects = self.cluster.read().await?;
             let learned = self.memory().learned.clone();
             let desired = driver::desire(&objects, &self.policy, learned);
-            if !desired.services.contains_key(key) {
-                return Ok(None);
-            }
+            let Some(service) = desired.services.get(key) else { return Ok(None) };
             let (observed, began) =
-                self.observe(key, &desired, Request { since, ..request }).await?;
+                self.observe(service, &desired, Request { since, ..request }).await?;
             let planner = Planner::new(&desired, &observed, &self.policy, self.runtime.now());
             let planned = planner.plan(key)?;
             match self.written_since(&planned.plan, began) {
@@ -110,7 +108,7 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
 
     async fn observe(
         &self,
-        key: &ServiceKey,
+        service: &Service,
         desired: &Desired,
         request: Request,
     ) -> Result<(Arc<Observed>, Tick), DriverError> {
@@ -118,13 +116,14 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
         let need = Need {
             since,
             at_most: SignedDuration::try_from(at_most).unwrap_or(SignedDuration::MAX),
-            scope: Scope::new(desired, &self.policy),
+            scope: Scope::of(service, &self.policy),
+            all: Scope::new(desired, &self.policy),
         };
         let found = self.snapshots.get(&self.cloud, &need, || self.runtime.now()).await?;
         let lists = found.observed;
         let now = self.runtime.now();
-        let wanted =
-            Planner::new(desired, &lists, &self.policy, now).members_to_read_of(key, depth);
+        let wanted = Planner::new(desired, &lists, &self.policy, now)
+            .members_to_read_of(&service.key, depth);
         let observed = driver::observe_members(&self.cloud, lists, &wanted).await?;
         Ok((observed, found.began))
     }
@@ -262,7 +261,7 @@ impl Progress for Steps<'_> {
     fn finished(&self, step: &StepId, result: &Result<Output, CallError>) {
         match result {
             Ok(_) => info!(step = step.as_str(), "done"),
-            Err(error) => info!(step = step.as_str(), %error, "failed"),
+            Err(error) => debug!(step = step.as_str(), %error, "came back with an error"),
         }
     }
 
