@@ -54,9 +54,10 @@ pub(crate) fn client<R: Runtime>(
         project: project.cloned(),
         page_size: config.page_size,
         job_patience: config.job_timeout,
-        post: match config.get_if_post_refused {
-            true => PostPolicy::UnlessRefused,
-            false => PostPolicy::Always,
+        post: if config.get_if_post_refused {
+            PostPolicy::UnlessRefused
+        } else {
+            PostPolicy::Always
         },
         ..Options::default()
     };

@@ -15,12 +15,14 @@ use ccm_core::model::node::Node;
 use ccm_core::node::agenda::{Due, NodeAgenda};
 use ccm_core::node::label::Spellings;
 use ccm_core::node::metadata::{self, Metadata, Surroundings};
+use ccm_core::node::note::NodeNote;
 use ccm_core::observe::machines::{Machines, Match, VirtualMachines};
 use futures_util::{Stream, StreamExt as _};
 use tracing::{debug, info, warn};
 
 use super::ports::{Fence, Inventory, NodeWrites, Tell};
 use super::{between, jitter, node_reference, nodes_by_name};
+use crate::metrics::{Lookup, Metrics};
 use crate::ports::Cluster;
 
 /// How the Node controller works.
@@ -46,6 +48,8 @@ pub struct NodeController<C, K, R> {
     pub teller: Arc<dyn Tell>,
     /// Says whether this process may change anything.
     pub fence: Arc<dyn Fence>,
+    /// Counts.
+    pub metrics: Arc<Metrics>,
 }
 
 impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> NodeController<C, K, R> {
@@ -100,6 +104,7 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> NodeController<C, K, R> 
         let surroundings = Surroundings { spellings: &spellings, region };
         for node in due.iter().filter_map(|name| nodes.get(name)) {
             let Some(found) = matched.matches.get(&node.name) else { continue };
+            self.count_lookup(node, found);
             let machine = match found {
                 Match::Machine(id) | Match::Replaced { machine: id, .. } => machines.get(id),
                 Match::Ambiguous(_) | Match::Missing | Match::Foreign => None,
@@ -112,6 +117,23 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> NodeController<C, K, R> 
                 node.taints.uninitialized && !metadata.patch.initialise && *found != Match::Foreign;
             let failure = failure.or(waits.then_some(Fault::Transient));
             self.note(agenda, nodes, &node.name, failure);
+        }
+    }
+
+    fn count_lookup(&self, node: &Node, found: &Match) {
+        let result = match found {
+            Match::Machine(_) if node.has_provider_id => Lookup::Id,
+            Match::Machine(_) | Match::Replaced { .. } => Lookup::Name,
+            Match::Ambiguous(_) => Lookup::Ambiguous,
+            Match::Missing => Lookup::Missing,
+            Match::Foreign => return,
+        };
+        self.metrics.node_lookup(result);
+    }
+
+    fn count_initialised(&self, node: &Node) {
+        if let Some(created) = node.created {
+            self.metrics.node_initialised(between(created, self.runtime.now()));
         }
     }
 
@@ -130,7 +152,7 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> NodeController<C, K, R> 
     }
 
     fn tell_standing(&self, node: &Node, metadata: &Metadata, announced: &mut Announced<String>) {
-        let standing = metadata.notes.iter().map(|note| note.event()).collect();
+        let standing = metadata.notes.iter().map(NodeNote::event).collect();
         let settled = !node.taints.uninitialized;
         let now = self.runtime.now();
         for event in announced.handle(node.name.clone(), standing, settled, now) {
@@ -148,6 +170,7 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> NodeController<C, K, R> 
             Ok(true) => {
                 info!(node = node.name, initialised = patch.initialise, "written");
                 if patch.initialise {
+                    self.count_initialised(node);
                     let event = Occasion::Synced {}.event();
                     self.teller.tell(&node_reference(node), &event);
                 }

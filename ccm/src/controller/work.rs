@@ -99,14 +99,14 @@ impl Work<'_> {
     }
 
     fn cluster(&self, watches: &Watches, cluster_id: &ClusterId) -> Arc<LiveCluster> {
-        let watched = WatchedCluster::new(
+        let services = WatchedCluster::new(
             self.kubernetes.clone(),
             watches.services.clone(),
             watches.nodes.clone(),
             cluster_id.clone(),
         );
         let context = ParseContext { cluster_id: cluster_id.clone() };
-        Arc::new(LiveCluster::new(watched, NodeWriter::new(self.kubernetes.clone()), context))
+        Arc::new(LiveCluster::new(services, NodeWriter::new(self.kubernetes.clone()), context))
     }
 
     /// As configured; else the one that Services carry; else that of an object that every cluster
@@ -156,6 +156,7 @@ impl Work<'_> {
         if !self.options.controllers.runs(Controller::Service) {
             return;
         }
+        self.metrics.runs(Controller::Service, true);
         let policy = self.config.policy(cluster_id.clone());
         let controller = ServiceController::new(
             (Arc::clone(self.cloud), Arc::clone(cluster), TokioRuntime),
@@ -196,6 +197,7 @@ impl Work<'_> {
         if !self.options.controllers.runs(Controller::CloudNode) || self.options.dry_run {
             return;
         }
+        self.metrics.runs(Controller::CloudNode, true);
         let controller = NodeController {
             cloud: Arc::clone(self.cloud),
             cluster: Arc::clone(cluster),
@@ -206,6 +208,7 @@ impl Work<'_> {
             },
             teller: Arc::clone(&self.teller),
             fence: Arc::clone(&self.fence),
+            metrics: Arc::clone(self.metrics),
         };
         tokio::select! {
             () = controller.run(changes(watches.node_changes.clone())) => {}
@@ -217,6 +220,7 @@ impl Work<'_> {
         if !self.options.controllers.runs(Controller::CloudNodeLifecycle) || self.options.dry_run {
             return;
         }
+        self.metrics.runs(Controller::CloudNodeLifecycle, true);
         let controller = LifecycleController {
             cloud: Arc::clone(self.cloud),
             cluster: Arc::clone(cluster),

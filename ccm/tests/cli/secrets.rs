@@ -88,11 +88,12 @@ fn assert_discreet(what: &str, ran: &Ran, received: &[String]) {
     }
 }
 
+type Answer = Box<dyn Fn(&str) -> Option<String> + Send>;
+
 #[test]
 fn c088_an_error_names_command_host_and_cause_and_no_secret() {
     let elsewhere = Peer::start(|_| Some(http("200 OK", "", "{}")));
     let location = format!("Location: http://{}/client/api?stolen=yes\r\n", elsewhere.address());
-    type Answer = Box<dyn Fn(&str) -> Option<String> + Send>;
     let echo = |status: &'static str| -> Answer {
         Box::new(move |request| Some(http(status, "", request)))
     };

@@ -247,6 +247,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
+    use crate::observe::index::Observed;
     use crate::observe::{Capabilities, CloudState, Nic};
     use crate::parse;
     use crate::parse::raw::RawNode;
@@ -282,7 +283,7 @@ mod tests {
             virtual_machines: machines,
             ..CloudState::empty(Timestamp::UNIX_EPOCH, Capabilities::default())
         };
-        Machines::new(&nodes, &Observed::new(state)).matches.remove(node).unwrap()
+        Machines::new(&nodes, &Observed::new(state).virtual_machines).matches.remove(node).unwrap()
     }
 
     fn is(id: &str) -> Match {

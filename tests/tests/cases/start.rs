@@ -141,10 +141,12 @@ fn c002_every_page_is_read_and_the_page_size_is_learned_and_kept() {
     }
 }
 
+type Infliction = Box<dyn Fn(&Lab)>;
+
 #[test]
 fn c002_of_a_list_that_is_not_whole_nothing_is_used() {
     let page = |fault| Fault::on(MACHINES, FaultKind::Page(fault));
-    let broken: [(&str, Box<dyn Fn(&Lab)>); 3] = [
+    let broken: [(&str, Infliction); 3] = [
         ("page 2 answers 530", Box::new(break_second_page)),
         ("a row is missing", Box::new(move |lab| inject(lab, page(PageFault::Short)))),
         ("a row is there twice", Box::new(move |lab| inject(lab, page(PageFault::Shifted)))),

@@ -113,6 +113,7 @@ async fn a_new_node_is_initialised_as_soon_as_its_machine_is_there() {
         settings: Settings { every: Duration::from_mins(5), region: None },
         teller: stage.teller(),
         fence: Stage::fence(),
+        metrics: Arc::new(cloudstack_ccm::metrics::Metrics::new("test")),
     };
     let story = async {
         stage.pass(Duration::from_mins(1)).await;

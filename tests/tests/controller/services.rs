@@ -175,7 +175,7 @@ async fn while_cloudstack_is_down_it_is_tried_less_and_less_often_and_then_all_i
             let web = stage.create("web", |_| ());
             let mut tried = Vec::new();
             for _ in 0..4 {
-                stage.pass(Duration::from_secs(60)).await;
+                stage.pass(MINUTE).await;
                 tried.push(stage.messages("SyncLoadBalancerFailed").len());
             }
             // At once, then after 5, 10, 20, 40 and 80 s, each up to a tenth more.

@@ -242,7 +242,7 @@ impl NodeWrites for PausedCluster {
     async fn patch_node(&self, node: &str, patch: &NodePatch) -> Result<(), CallError> {
         self.change_node(node, |raw| {
             raw.provider_id = patch.provider_id.clone().or(raw.provider_id.take());
-            raw.labels.extend(patch.labels.iter().map(|(k, v)| (k.to_string(), v.to_string())));
+            raw.labels.extend(patch.labels.clone());
             if patch.initialise {
                 raw.taints.retain(|key| key != UNINITIALIZED_TAINT);
             }

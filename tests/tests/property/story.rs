@@ -1,7 +1,6 @@
 //! Tells a history to the laboratory and watches.
 
 use std::cell::RefCell;
-use std::sync::Mutex;
 
 use ccm_core::exec::execution::StepError;
 use ccm_core::ids::ServiceKey;
@@ -13,7 +12,7 @@ use ccm_simulator::world::VpcServices;
 use ccm_tests::interrupted::{Interrupted, Interruption};
 use ccm_tests::lab::{Lab, Setup, annotation, block_on, port};
 use ccm_tests::oracle::{self, Exposure, Inventory, text};
-use cloudstack_ccm::driver::{self, Silent};
+use cloudstack_ccm::driver::{self, SharedLanes, Silent};
 
 use crate::history::{Event, Hand, History, Legacy, Place, WantedPort, Wish};
 use crate::legacy;

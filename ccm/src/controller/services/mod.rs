@@ -33,7 +33,7 @@ use crate::controller::ports::{Fence, Look, Tell, Watch};
 use crate::controller::snapshots::Snapshots;
 use crate::controller::{between, jitter};
 use crate::driver::SharedLanes;
-use crate::metrics::{self, Metrics};
+use crate::metrics::{self, Metrics, ServiceStates};
 use crate::ports::{Cloud, Cluster};
 
 pub use queue::{Queue, Schedule};
@@ -78,6 +78,8 @@ struct Memory {
     learned: Learned,
     announced: Announced<ServiceKey>,
     dry_run: DryRun,
+    /// How each Service stands.
+    standings: BTreeMap<ServiceKey, Stand>,
     /// When something of ours was last written to an address, by whichever Service.
     written: BTreeMap<PublicIpId, Tick>,
 }
@@ -148,6 +150,8 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
         memory.agenda.forget(key);
         memory.announced.forget(key);
         memory.dry_run.forget(key);
+        memory.standings.remove(key);
+        self.metrics.services(states(&memory.standings));
         if let Some(shown) = &self.shown {
             shown.forget(key);
         }
@@ -162,6 +166,25 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How a Service stands, for the gauge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stand {
+    Programmed,
+    Pending,
+    Blocked,
+    Degraded,
+}
+
+fn states(standings: &BTreeMap<ServiceKey, Stand>) -> ServiceStates {
+    let count = |wanted| standings.values().filter(|stand| **stand == wanted).count();
+    ServiceStates {
+        programmed: count(Stand::Programmed),
+        pending: count(Stand::Pending),
+        blocked: count(Stand::Blocked),
+        degraded: count(Stand::Degraded),
     }
 }
 

@@ -129,17 +129,17 @@ where
         changed: impl Stream<Item = ()>,
         wake: mpsc::UnboundedSender<ServiceKey>,
     ) {
-        let mut changes = NodeChanges::new(windows, &nodes_by_name(&self.cluster).await);
+        let mut collected = NodeChanges::new(windows, &nodes_by_name(&self.cluster).await);
         tokio::pin!(changed);
         loop {
             tokio::select! {
                 item = changed.next() => match item {
-                    Some(()) => changes.handle(&nodes_by_name(&self.cluster).await, self.runtime.now()),
+                    Some(()) => collected.handle(&nodes_by_name(&self.cluster).await, self.runtime.now()),
                     None => return,
                 },
-                () = self.sleep_until(changes.next_due()) => {}
+                () = self.sleep_until(collected.next_due()) => {}
             }
-            if changes.due(self.runtime.now()) {
+            if collected.due(self.runtime.now()) {
                 let count = self.demand_all(Depth::Quick, Cause::Wanted, &wake).await;
                 info!(services = count, "nodes changed");
             }

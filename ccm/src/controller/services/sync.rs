@@ -9,12 +9,12 @@ use ccm_core::event::Occasion;
 use ccm_core::event::of_report;
 use ccm_core::event::sync::{self, Cause};
 use ccm_core::exec::error::{CallError, Fault};
-use ccm_core::exec::execution::Outcome;
+use ccm_core::exec::execution::{Outcome, StepError};
 use ccm_core::exec::output::Output;
 use ccm_core::ids::ServiceKey;
-use ccm_core::model::Desired;
 use ccm_core::model::node::Eligibility;
-use ccm_core::model::service::Service;
+use ccm_core::model::service::{Lifecycle, Service};
+use ccm_core::model::{Desired, Learned};
 use ccm_core::observe::index::Observed;
 use ccm_core::observe::scope::Scope;
 use ccm_core::plan::action::Call;
@@ -26,7 +26,7 @@ use ccm_core::trigger::Trigger;
 use jiff::SignedDuration;
 use tracing::{debug, info, warn};
 
-use super::{ServiceController, reference};
+use super::{ServiceController, Stand, reference, states};
 use crate::commands::VERSION;
 use crate::controller::plans::LatestPlans;
 use crate::controller::ports::{Fence, Watch};
@@ -77,11 +77,14 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
         self.metrics.plan(&made.planned.plan, &made.planned.report, Mode::Apply);
         self.tell_stripped(service, trigger);
         self.tell_standing(service, &made.planned);
-        if made.planned.plan.is_empty() {
+        let end = if made.planned.plan.is_empty() {
             debug!("nothing to do");
-            return End::Done(made.planned.report.look_again());
-        }
-        self.carry_out(service, &made, request.cause).await
+            End::Done(made.planned.report.look_again())
+        } else {
+            self.carry_out(service, &made, request.cause).await
+        };
+        self.count_standing(service, &made.planned, end);
+        end
     }
 
     /// Plans with a state that knows of everything that was written to the plan's addresses.
@@ -94,11 +97,11 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
             let Some(service) = desired.services.get(key) else { return Ok(None) };
             let (observed, began) =
                 self.observe(service, &desired, Request { since, ..request }).await?;
-            let planner = Planner::new(&desired, &observed, &self.policy, self.runtime.now());
-            let planned = planner.plan(key)?;
+            let stock = Planner::new(&desired, &observed, &self.policy, self.runtime.now());
+            let planned = stock.plan(key)?;
             match self.written_since(&planned.plan, began) {
                 None => {
-                    let document = Document::new(&planner, std::slice::from_ref(&planned), VERSION);
+                    let document = Document::new(&stock, std::slice::from_ref(&planned), VERSION);
                     return Ok(Some(Made { desired, planned, document }));
                 }
                 Some(tick) => since = tick,
@@ -133,6 +136,24 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
         let memory = self.memory();
         let writes = plan.addresses.iter().filter_map(|address| memory.written.get(address));
         writes.copied().filter(|tick| *tick > began).max()
+    }
+
+    fn count_standing(&self, service: &Service, planned: &Planned, end: End) {
+        let published = !service.recorded.ingress.is_empty();
+        let stand = match end {
+            _ if planned.report.is_blocked() => Stand::Blocked,
+            End::Failed { .. } if published => Stand::Degraded,
+            End::Failed { .. } | End::Displaced => Stand::Pending,
+            End::Done(_) if published || planned.plan.touches_cloud() => Stand::Programmed,
+            End::Done(_) => Stand::Pending,
+        };
+        let mut memory = self.memory();
+        if service.lifecycle == Lifecycle::Wanted {
+            memory.standings.insert(service.key.clone(), stand);
+        } else {
+            memory.standings.remove(&service.key);
+        }
+        self.metrics.services(states(&memory.standings));
     }
 
     /// Dry run: tells and shows what would be done.
@@ -219,7 +240,7 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
 
     async fn parsed(&self, key: &ServiceKey) -> Option<Service> {
         let objects = self.cluster.read().await.ok()?;
-        let mut desired = driver::desire(&objects, &self.policy, Default::default());
+        let mut desired = driver::desire(&objects, &self.policy, Learned::default());
         desired.services.remove(key)
     }
 }
@@ -231,7 +252,7 @@ fn end_of(planned: &Planned, outcome: &Outcome, may_change: bool) -> End {
     for (step, error) in &outcome.failed {
         warn!(step = step.as_str(), %error, "failed");
     }
-    let retry_after = outcome.failed.values().find_map(|error| error.retry_after());
+    let retry_after = outcome.failed.values().find_map(StepError::retry_after);
     // Steps are left out for want of a failure only when this process may not change anything.
     let stopped = if may_change { Fault::Bug } else { Fault::Transient };
     End::Failed { fault: outcome.worst_fault.unwrap_or(stopped), retry_after }

@@ -19,7 +19,9 @@ pub(super) fn early_status(case: &Case<'_>) -> Vec<StepId> {
     let promises = |patch: &PlannedPatch| {
         matches!(patch.ingress, Some(IngressDraft::Address { .. } | IngressDraft::Hostname(_)))
     };
-    let early = |status: &Step| case.changes().filter(makes).any(|s| !case.waits_for(status, s));
+    let early = |status: &Step| {
+        case.changes().filter(|step| makes(step)).any(|s| !case.waits_for(status, s))
+    };
     let published = case.patches().filter(|(_, patch)| promises(patch));
     let broken = published.filter(|(status, _)| early(status) || is_hollow(case));
     broken.map(|(step, _)| step.id.clone()).collect()
@@ -30,7 +32,7 @@ pub(super) fn piecemeal_status(case: &Case<'_>) -> Vec<StepId> {
     writes.skip(1).map(|(step, _)| step.id.clone()).collect()
 }
 
-fn makes(step: &&Step) -> bool {
+fn makes(step: &Step) -> bool {
     matches!(
         step.action,
         Action::AssociateIpAddress(_)
