@@ -17,7 +17,7 @@ use ccm_core::node::label::Spellings;
 use ccm_core::node::metadata::{self, Metadata, Surroundings};
 use ccm_core::node::note::NodeNote;
 use ccm_core::observe::machines::{Machines, Match, VirtualMachines};
-use futures_util::{Stream, StreamExt as _};
+use futures_util::{Stream, StreamExt as _, stream};
 use tracing::{debug, info, warn};
 
 use super::ports::{Fence, Inventory, NodeWrites, Tell};
@@ -30,8 +30,19 @@ use crate::ports::Cluster;
 pub struct Settings {
     /// `--node-status-update-frequency`.
     pub every: Duration,
+    /// `--concurrent-node-syncs`: new Nodes that are written on at once.
+    pub new_at_once: usize,
+    /// `--concurrent-node-status-updates`: as many of all, when they are refreshed.
+    pub refreshed_at_once: usize,
     /// `region` of the cloud-config.
     pub region: Option<String>,
+}
+
+/// The Nodes that are due.
+struct Work<'a> {
+    nodes: &'a BTreeMap<String, Node>,
+    due: BTreeSet<String>,
+    at_once: usize,
 }
 
 /// See the module.
@@ -61,9 +72,12 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> NodeController<C, K, R> 
         loop {
             let nodes = nodes_by_name(&self.cluster).await;
             let now = self.runtime.now();
-            let due = match agenda.due(&nodes, now) {
-                Due::All => nodes.keys().cloned().collect(),
-                Due::New(names) => names,
+            let (due, at_once) = match agenda.due(&nodes, now) {
+                Due::All => {
+                    agenda.handle_refresh(now);
+                    (nodes.keys().cloned().collect(), self.settings.refreshed_at_once)
+                }
+                Due::New(names) => (names, self.settings.new_at_once),
                 Due::NoneUntil(at) => {
                     tokio::select! {
                         item = changed.next() => if item.is_none() { return },
@@ -72,20 +86,18 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> NodeController<C, K, R> 
                     continue;
                 }
             };
-            if due.len() == nodes.len() {
-                agenda.handle_refresh(now);
-            }
-            self.look_after(&nodes, &due, &mut agenda, &mut announced).await;
+            let due = Work { nodes: &nodes, due, at_once };
+            self.look_after(&due, &mut agenda, &mut announced).await;
         }
     }
 
     async fn look_after(
         &self,
-        nodes: &BTreeMap<String, Node>,
-        due: &BTreeSet<String>,
+        work: &Work<'_>,
         agenda: &mut NodeAgenda,
         announced: &mut Announced<String>,
     ) {
+        let Work { nodes, due, at_once } = work;
         let machines = match self.cloud.machines().await {
             Ok(machines) => machines,
             Err(error) => {
@@ -102,6 +114,7 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> NodeController<C, K, R> 
         let spellings = Spellings::of(nodes.values());
         let region = self.settings.region.as_deref();
         let surroundings = Surroundings { spellings: &spellings, region };
+        let mut planned = Vec::new();
         for node in due.iter().filter_map(|name| nodes.get(name)) {
             let Some(found) = matched.matches.get(&node.name) else { continue };
             self.count_lookup(node, found);
@@ -111,11 +124,17 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> NodeController<C, K, R> 
             };
             let metadata = metadata::plan(node, found, machine, &surroundings);
             self.tell_standing(node, &metadata, announced);
+            planned.push((node, found, metadata));
+        }
+        let writes = planned.into_iter().map(async |(node, found, metadata)| {
             let failure = self.write(node, &metadata).await;
             // Without a machine, or with addresses that can't be right, it stays tainted.
             let waits =
                 node.taints.uninitialized && !metadata.patch.initialise && *found != Match::Foreign;
-            let failure = failure.or(waits.then_some(Fault::Transient));
+            (node, failure.or(waits.then_some(Fault::Transient)))
+        });
+        let mut writes = stream::iter(writes).buffer_unordered(*at_once);
+        while let Some((node, failure)) = writes.next().await {
             self.note(agenda, nodes, &node.name, failure);
         }
     }

@@ -204,6 +204,8 @@ impl Work<'_> {
             runtime: TokioRuntime,
             settings: nodes::Settings {
                 every: self.options.node_status_period,
+                new_at_once: self.options.node_syncs.get(),
+                refreshed_at_once: self.options.node_status_updates.get(),
                 region: self.config.region.clone(),
             },
             teller: Arc::clone(&self.teller),

@@ -110,7 +110,12 @@ async fn a_new_node_is_initialised_as_soon_as_its_machine_is_there() {
         cloud: stage.client(),
         cluster: Arc::clone(&stage.cluster),
         runtime: stage.clock.clone(),
-        settings: Settings { every: Duration::from_mins(5), region: None },
+        settings: Settings {
+            every: Duration::from_mins(5),
+            new_at_once: 16,
+            refreshed_at_once: 16,
+            region: None,
+        },
         teller: stage.teller(),
         fence: Stage::fence(),
         metrics: Arc::new(cloudstack_ccm::metrics::Metrics::new("test")),
