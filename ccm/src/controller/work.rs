@@ -161,7 +161,10 @@ impl Work<'_> {
         let controller = ServiceController::new(
             (Arc::clone(self.cloud), Arc::clone(cluster), TokioRuntime),
             policy,
-            services::Settings::default(),
+            services::Settings {
+                at_once: self.options.service_syncs.get(),
+                ..services::Settings::default()
+            },
             Arc::clone(&self.teller),
             Arc::clone(&self.fence),
             Arc::clone(self.metrics),
@@ -189,7 +192,6 @@ impl Work<'_> {
             drift,
             rounds: u32::try_from(rounds).unwrap_or(u32::MAX),
             windows: self.options.windows,
-            concurrency: u16::try_from(self.options.service_syncs.get()).unwrap_or(u16::MAX),
         }
     }
 

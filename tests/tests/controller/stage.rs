@@ -426,7 +426,6 @@ impl Stage {
                 drift: Duration::from_mins(10),
                 rounds: 6,
                 windows: Windows::default(),
-                concurrency: 16,
             },
         };
         let stop = CancellationToken::new();

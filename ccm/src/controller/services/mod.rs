@@ -26,6 +26,7 @@ use ccm_core::model::policy::Policy;
 use ccm_core::model::service::Service;
 use ccm_core::trigger::Trigger;
 use jiff::Timestamp;
+use tokio::sync::Semaphore;
 use tracing::{Instrument as _, info_span};
 
 use crate::controller::plans::LatestPlans;
@@ -43,6 +44,9 @@ pub use queue::{Queue, Schedule};
 pub struct Settings {
     /// A Service that changed is planned with a state of CloudStack that is at most so old.
     pub fresh: Duration,
+    /// Most Services that are worked on at once: so many that changed, and as many others. Those that
+    /// changed don't wait for a start or a drift round that looks after all.
+    pub at_once: usize,
     /// One that is looked after for another reason, which says how old the state may be: if it is
     /// its turn late, then at most so old.
     pub shared: Duration,
@@ -50,7 +54,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { fresh: Duration::from_secs(10), shared: Duration::from_mins(5) }
+        Self { fresh: Duration::from_secs(10), at_once: 16, shared: Duration::from_mins(5) }
     }
 }
 
@@ -63,12 +67,34 @@ pub struct ServiceController<C, K, R> {
     settings: Settings,
     snapshots: Snapshots,
     lanes: SharedLanes,
+    places: Places,
     teller: Arc<dyn Tell>,
     fence: Arc<dyn Fence>,
     metrics: Arc<Metrics>,
     /// In a dry run: plans are made and shown, and not carried out.
     shown: Option<Arc<LatestPlans>>,
     memory: Mutex<Memory>,
+}
+
+/// Places to work in.
+#[derive(Debug)]
+struct Places {
+    changed: Semaphore,
+    others: Semaphore,
+}
+
+impl Places {
+    fn new(of_each: usize) -> Self {
+        Self { changed: Semaphore::new(of_each), others: Semaphore::new(of_each) }
+    }
+
+    /// Where a Service is worked on. Right after a start all of them are new.
+    fn of(&self, trigger: Option<Trigger>) -> &Semaphore {
+        match trigger {
+            Some(Trigger::Changed | Trigger::Stripped | Trigger::StrippedAgain) => &self.changed,
+            Some(Trigger::New | Trigger::LeftStripped) | None => &self.others,
+        }
+    }
 }
 
 /// What is remembered between syncs. Losing it costs time, never safety.
@@ -102,6 +128,7 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
             settings,
             snapshots: Snapshots::default(),
             lanes: SharedLanes::default(),
+            places: Places::new(settings.at_once),
             teller,
             fence,
             metrics,
@@ -129,6 +156,7 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
             Turn::Nothing => None,
             Turn::Later(at) => Some(at),
             Turn::Sync { since, depth, cause, changed } => {
+                let _place = self.places.of(trigger).acquire().await;
                 let at_most = if changed { self.settings.fresh } else { self.settings.shared };
                 let request = sync::Request { since, at_most, depth, cause };
                 let span =

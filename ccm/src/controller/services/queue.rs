@@ -2,8 +2,7 @@
 //! round.
 //!
 //! The queue itself is kube-runtime's: one Service is never brought up twice at once, and what was
-//! put off comes up again. Services that changed go ahead of those that are only looked after: each
-//! kind has as many places as may be worked on at once.
+//! put off comes up again.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -39,8 +38,6 @@ pub struct Schedule {
     pub rounds: u32,
     /// How long changes of nodes are collected.
     pub windows: Windows,
-    /// Most Services that are worked on at once, of those that changed and of the others.
-    pub concurrency: u16,
 }
 
 /// What makes Services come up.
@@ -74,7 +71,7 @@ where
         let woken = stream::unfold(woken, async |mut woken| Some((woken.recv().await?, woken)));
         let requests = stream::select(touched, woken).map(|key| request(&key));
         let requests = requests.take_until(stop.cancelled()).map(Ok::<_, Infallible>);
-        let work = self.work(store, requests, schedule.concurrency);
+        let work = self.work(store, requests);
         let bring_up = async { tokio::join!(drift, changes) };
         // The queue ends with `stop`, once what has begun is over.
         tokio::select! {
@@ -87,13 +84,13 @@ where
         self: &Arc<Self>,
         store: Store<Service>,
         requests: impl Stream<Item = Result<ReconcileRequest<Service>, Infallible>>,
-        concurrency: u16,
     ) {
         let reconcile = |service: Arc<Service>, controller: Arc<Self>| {
             async move { Ok::<_, Infallible>(controller.bring_up(&service).await) }.boxed_local()
         };
         let never = |_: Arc<Service>, error: &Infallible, _: Arc<Self>| match *error {};
-        let config = Config::default().concurrency(concurrency);
+        // How many run at once is the controller's word.
+        let config = Config::default();
         let applied =
             kube::runtime::applier(reconcile, never, Arc::clone(self), store, requests, config);
         // What is gone from the store by its turn is an item of its own.
