@@ -202,7 +202,8 @@ impl Process {
             () = self.stop.cancelled() => {}
         }
         let mut exit = Ok(Exit::Done);
-        if leadership.may_change() {
+        let leads = *leadership.standing().borrow() == Standing::Leader;
+        if leads {
             info!("leading");
             self.metrics.leads(name, true);
             self.tell_election(options, Turn::Became);

@@ -52,7 +52,8 @@ pub(super) struct Request {
 struct Made {
     desired: Desired,
     planned: Planned,
-    document: Document,
+    /// In a dry run, for people.
+    shown: Option<Document>,
 }
 
 impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
@@ -70,8 +71,8 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
         let Some(service) = made.desired.services.get(key) else {
             return End::Done(None);
         };
-        if let Some(shown) = &self.shown {
-            self.show(service, &made, shown);
+        if let (Some(plans), Some(document)) = (&self.shown, &made.shown) {
+            self.show(service, &made.planned, document, plans);
             return End::Done(None);
         }
         self.metrics.plan(&made.planned.plan, &made.planned.report, Mode::Apply);
@@ -101,8 +102,10 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
             let planned = stock.plan(key)?;
             match self.written_since(&planned.plan, began) {
                 None => {
-                    let document = Document::new(&stock, std::slice::from_ref(&planned), VERSION);
-                    return Ok(Some(Made { desired, planned, document }));
+                    let document =
+                        || Document::new(&stock, std::slice::from_ref(&planned), VERSION);
+                    let shown = self.shown.is_some().then(document);
+                    return Ok(Some(Made { desired, planned, shown }));
                 }
                 Some(tick) => since = tick,
             }
@@ -157,8 +160,7 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
     }
 
     /// Dry run: tells and shows what would be done.
-    fn show(&self, service: &Service, made: &Made, shown: &LatestPlans) {
-        let Made { desired: _, planned, document } = made;
+    fn show(&self, service: &Service, planned: &Planned, document: &Document, plans: &LatestPlans) {
         self.metrics.plan(&planned.plan, &planned.report, Mode::DryRun);
         let summary = summary_line(document);
         let now = self.runtime.now();
@@ -167,11 +169,11 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
             self.teller.tell(&reference(service), &event);
         }
         info!(summary = summary.trim_end(), "dry run");
-        shown.set(planned.plan.clone(), document.clone(), &self.metrics);
+        plans.set(planned.plan.clone(), document.clone(), &self.metrics);
     }
 
     async fn carry_out(&self, service: &Service, made: &Made, cause: Cause) -> End {
-        let Made { desired, planned, document: _ } = made;
+        let Made { desired, planned, shown: _ } = made;
         let plan = &planned.plan;
         let about = reference(service);
         let sync = sync::Sync { lifecycle: service.lifecycle, cause, planned };
