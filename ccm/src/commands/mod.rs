@@ -22,8 +22,9 @@ use crate::controller;
 /// What plans and files say of the program that made them.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What the controller logs: the queue's own spans would repeat each object.
-const CONTROLLER_LOG: &str = "info,kube_runtime=warn";
+/// What the controller logs: the queue's own spans would repeat each object, and the client's own
+/// errors what is said of the request that failed.
+const CONTROLLER_LOG: &str = "info,kube_runtime=warn,kube_client::client::builder=off";
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +110,12 @@ fn log(speech: &Speech, default: &str) -> Result<()> {
 
 /// An error with its causes, once.
 fn explain(error: &anyhow::Error) -> String {
-    let chain: Vec<String> = error.chain().map(ToString::to_string).collect();
+    let mut chain: Vec<String> = Vec::new();
+    for cause in error.chain().map(ToString::to_string) {
+        // Some errors tell their causes themselves.
+        if chain.last().is_none_or(|told| !told.contains(&cause)) {
+            chain.push(cause);
+        }
+    }
     format!("error: {}", chain.join("\n  caused by: "))
 }

@@ -10,7 +10,7 @@ use ccm_core::event::Occasion;
 use ccm_core::event::announced::Announced;
 use ccm_core::exec::error::CallError;
 use ccm_core::ids::VirtualMachineId;
-use ccm_core::model::node::Node;
+use ccm_core::model::node::{Node, ProviderId};
 use ccm_core::node::agenda::Pace;
 use ccm_core::node::lifecycle::{
     Answer, LifecyclePolicy, NodeVerdict, NodeWatch, Round, questions,
@@ -143,7 +143,6 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> LifecycleController<C, K
 
 /// Whether this round says anything about a Node: one that is ready, or that was asked for.
 fn is_settled_by(node: &Node, round: &Round) -> bool {
-    use ccm_core::model::node::ProviderId;
     match &node.provider_id {
         ProviderId::CloudStack(id) => node.ready || round.answers.contains_key(id),
         ProviderId::None | ProviderId::Foreign(_) => node.ready,

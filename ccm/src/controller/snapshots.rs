@@ -90,12 +90,6 @@ impl Snapshots {
         *last = Some(Reading { began, result: result.clone() });
         result
     }
-
-    /// When the last state was read that could be.
-    pub async fn last_read(&self) -> Option<Timestamp> {
-        let last = self.last.lock().await;
-        last.as_ref()?.result.as_ref().ok().map(|snapshot| snapshot.observed.at)
-    }
 }
 
 fn serves(found: &Snapshot, need: &Need, now: Timestamp) -> bool {
