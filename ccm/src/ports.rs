@@ -119,6 +119,21 @@ impl InMemory {
     pub fn with<T>(&self, work: impl FnOnce(&mut MemoryCluster) -> T) -> T {
         work(&mut self.cluster.lock().unwrap_or_else(PoisonError::into_inner))
     }
+
+    /// Carries out a planned write; gives the Service as it is afterwards, or as it went.
+    ///
+    /// # Errors
+    /// [`CallError`] as an API server would refuse it.
+    pub fn apply(&self, patch: &ResolvedPatch) -> Result<RawService, CallError> {
+        self.with(|cluster| cluster.apply(patch, &self.cluster_id)).map_err(|error| CallError {
+            command: "patch services/status".to_owned(),
+            code: None,
+            fault: Fault::Refused,
+            effect: Effect::No,
+            retry_after: None,
+            message: error.to_string(),
+        })
+    }
 }
 
 impl Cluster for InMemory {
@@ -130,13 +145,6 @@ impl Cluster for InMemory {
     }
 
     async fn patch(&self, patch: &ResolvedPatch) -> Result<(), CallError> {
-        self.with(|cluster| cluster.apply(patch, &self.cluster_id)).map_err(|error| CallError {
-            command: "patch services/status".to_owned(),
-            code: None,
-            fault: Fault::Refused,
-            effect: Effect::No,
-            retry_after: None,
-            message: error.to_string(),
-        })
+        self.apply(patch).map(|_| ())
     }
 }

@@ -170,14 +170,33 @@ impl LoadBalancerRuleId {
 pub struct ServiceKey {
     /// `metadata.namespace`.
     pub namespace: String,
-    /// `metadata.name`.
+    /// `metadata.name`; of a Service that vanished with its uid, see [`ServiceKey::vanished`].
     pub name: String,
 }
+
+/// Stands between name and uid of a Service that vanished. No name of an object holds it.
+const VANISHED: char = '@';
 
 impl ServiceKey {
     /// The key of `namespace/name`.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
+    }
+
+    /// The key of what is left of a Service that vanished: another one may have its name by now.
+    #[must_use]
+    pub fn vanished(&self, uid: &str) -> Self {
+        Self::new(self.namespace.as_str(), format!("{}{VANISHED}{uid}", self.object_name()))
+    }
+
+    /// Whether it is the key of a Service that vanished.
+    pub fn is_vanished(&self) -> bool {
+        self.name.contains(VANISHED)
+    }
+
+    /// `metadata.name`, of a Service that vanished too.
+    pub fn object_name(&self) -> &str {
+        self.name.split(VANISHED).next().unwrap_or_default()
     }
 }
 
@@ -198,6 +217,15 @@ mod tests {
             assert!(PublicIpId::parse(text).is_err(), "{text:?}");
         }
         assert_eq!(PublicIpId::parse("0b332beb").unwrap().as_str(), "0b332beb");
+    }
+
+    #[test]
+    fn a_vanished_service_has_a_key_of_its_own() {
+        let web = ServiceKey::new("shop", "web");
+        let gone = web.vanished("6f1c2a30");
+        assert_eq!(gone.to_string(), "shop/web@6f1c2a30");
+        assert_eq!((gone.object_name(), web.object_name()), ("web", "web"));
+        assert!(gone.is_vanished() && !web.is_vanished());
     }
 
     #[test]

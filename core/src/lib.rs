@@ -26,4 +26,5 @@ pub mod plan;
 pub mod render;
 mod time;
 pub mod trigger;
+pub mod vanished;
 pub mod version;

@@ -23,6 +23,7 @@ use crate::model::service::{Ingress, Lifecycle, Service};
 use crate::parse::annotations::{self, Writer};
 use crate::parse::raw::RawService;
 use crate::parse::{self, ParseContext};
+use crate::vanished;
 
 /// How often in an [`HOUR`] what somebody stripped is written back at once.
 pub const AT_ONCE: usize = 3;
@@ -86,10 +87,13 @@ impl Trigger {
 pub struct Triggers {
     context: ParseContext,
     known: BTreeMap<ServiceKey, Known>,
+    vanished: Vec<RawService>,
 }
 
 #[derive(Clone, Debug)]
 struct Known {
+    /// The latest version, with what we wrote last: also where somebody stripped it.
+    last: RawService,
     asked: RawService,
     written: Written,
     /// `resourceVersion` of our last write. What is older does not know of it yet.
@@ -108,7 +112,7 @@ struct Written {
 impl Triggers {
     /// Nothing seen yet.
     pub fn new(context: ParseContext) -> Self {
-        Self { context, known: BTreeMap::new() }
+        Self { context, known: BTreeMap::new(), vanished: Vec::new() }
     }
 
     /// Takes a Service as it was seen, with its `metadata.resourceVersion`. `None`: nothing that
@@ -120,15 +124,20 @@ impl Triggers {
         now: Timestamp,
     ) -> Option<Trigger> {
         let service = parse::service(raw, &self.context);
+        let key = &service.key;
+        let replaced = self.known.get(key).is_some_and(|known| known.last.uid != raw.uid);
+        if replaced {
+            self.handle_gone(key);
+        }
         if !is_concern(raw, &service) {
-            self.known.remove(&service.key);
+            self.known.remove(key);
             return None;
         }
-        match self.known.get_mut(&service.key) {
+        match self.known.get_mut(key) {
             Some(known) => known.see(raw, version, now),
             None => {
                 self.known.insert(service.key, Known::new(raw));
-                Some(Trigger::New)
+                Some(if replaced { Trigger::Changed } else { Trigger::New })
             }
         }
     }
@@ -138,18 +147,33 @@ impl Triggers {
         if let Some(known) = self.known.get_mut(key) {
             known.written = written(raw);
             known.version = version.parse().ok();
+            known.last = raw.clone();
         }
     }
 
-    /// Forgets a Service that is gone.
-    pub fn forget(&mut self, key: &ServiceKey) {
-        self.known.remove(key);
+    /// Takes note that a Service is gone.
+    pub fn handle_gone(&mut self, key: &ServiceKey) {
+        let Some(known) = self.known.remove(key) else { return };
+        if vanished::leaves_something(&parse::service(&known.last, &self.context)) {
+            self.vanished.push(vanished::remains(known.last));
+        }
+    }
+
+    /// Services that vanished since this was last asked, with something of ours left.
+    pub fn take_vanished(&mut self) -> Vec<RawService> {
+        std::mem::take(&mut self.vanished)
     }
 }
 
 impl Known {
     fn new(raw: &RawService) -> Self {
-        Self { asked: asked(raw), written: written(raw), version: None, strips: Vec::new() }
+        Self {
+            last: raw.clone(),
+            asked: asked(raw),
+            written: written(raw),
+            version: None,
+            strips: Vec::new(),
+        }
     }
 
     fn see(&mut self, raw: &RawService, version: &str, now: Timestamp) -> Option<Trigger> {
@@ -157,6 +181,9 @@ impl Known {
         let seen: Option<u64> = version.parse().ok();
         let older = seen.zip(self.version).is_some_and(|(seen, ours)| seen < ours);
         let stripped = !older && replace(&mut self.written, written(raw));
+        if !older {
+            self.last = with_written(raw, &self.last);
+        }
         if changed { Some(Trigger::Changed) } else { stripped.then(|| self.strip(now)) }
     }
 
@@ -169,6 +196,17 @@ impl Known {
             _ => Trigger::LeftStripped,
         }
     }
+}
+
+/// A Service with what `before` holds of our writing.
+fn with_written(raw: &RawService, before: &RawService) -> RawService {
+    let mut raw = raw.clone();
+    let ours = before.annotations.iter().filter(|(key, _)| is_by_us(key));
+    raw.annotations.extend(ours.map(|(key, text)| (key.clone(), text.clone())));
+    if has_finalizer(before) && !has_finalizer(&raw) {
+        raw.finalizers.push(FINALIZER.to_owned());
+    }
+    raw
 }
 
 /// Whether it was something else.
@@ -206,10 +244,14 @@ fn written(raw: &RawService) -> Written {
     let annotations =
         ours.filter_map(|found| Some((found.key, raw.annotations.get(found.key)?.clone())));
     Written {
-        finalizer: raw.finalizers.iter().any(|name| name == FINALIZER),
+        finalizer: has_finalizer(raw),
         annotations: annotations.collect(),
         ingress: raw.ingress.clone(),
     }
+}
+
+fn has_finalizer(raw: &RawService) -> bool {
+    raw.finalizers.iter().any(|name| name == FINALIZER)
 }
 
 #[cfg(test)]
@@ -489,7 +531,7 @@ mod tests {
     #[test]
     fn a_service_that_went_and_came_back_is_new() {
         let mut triggers = watching();
-        triggers.forget(&key());
+        triggers.handle_gone(&key());
         assert_eq!(triggers.handle_seen(&converged(), "20", at(0)), Some(Trigger::New));
         let cleaned = RawService {
             service_type: Some("ClusterIP".into()),
@@ -499,5 +541,66 @@ mod tests {
         };
         assert_eq!(triggers.handle_seen(&cleaned, "21", at(0)), None);
         assert_eq!(triggers.handle_seen(&converged(), "22", at(0)), Some(Trigger::New));
+    }
+
+    /// The annotations of what vanished, and whether our finalizer holds it.
+    fn vanished(triggers: &mut Triggers) -> Vec<(String, BTreeMap<String, String>)> {
+        let gone = triggers.take_vanished().into_iter();
+        gone.inspect(|raw| assert!(raw.deleting && raw.finalizers == [FINALIZER]))
+            .map(|raw| (raw.name, raw.annotations))
+            .collect()
+    }
+
+    fn remains() -> [(String, BTreeMap<String, String>); 1] {
+        [(format!("web@{UID}"), converged().annotations)]
+    }
+
+    #[test]
+    fn what_vanishes_is_remembered_once_as_we_wrote_it_last() {
+        let mut triggers = watching();
+        triggers.handle_gone(&key());
+        assert_eq!(vanished(&mut triggers), remains());
+        triggers.handle_gone(&key());
+        assert_eq!(vanished(&mut triggers), []);
+    }
+
+    #[test]
+    fn what_was_stripped_before_it_vanished_is_known_all_the_same() {
+        let mut triggers = watching();
+        let bare = edited(|raw| {
+            raw.annotations.clear();
+            raw.finalizers.clear();
+        });
+        triggers.handle_seen(&bare, "11", at(0));
+        triggers.handle_gone(&key());
+        assert_eq!(vanished(&mut triggers), remains());
+    }
+
+    #[test]
+    fn what_we_let_go_leaves_nothing() {
+        let mut triggers = watching();
+        let let_go = edited(|raw| {
+            raw.deleting = true;
+            raw.annotations.clear();
+            raw.finalizers.clear();
+        });
+        triggers.handle_written(&key(), &let_go, "12");
+        triggers.handle_gone(&key());
+        assert_eq!(vanished(&mut triggers), []);
+    }
+
+    #[test]
+    fn another_service_of_its_name_takes_nothing_over() {
+        let mut triggers = watching();
+        let other = RawService {
+            uid: Some("7f1c2a30-5b7e-4c11-9d02-1a2b3c4d5e6f".into()),
+            finalizers: Vec::new(),
+            annotations: BTreeMap::new(),
+            ..converged()
+        };
+        assert_eq!(triggers.handle_seen(&other, "20", at(0)), Some(Trigger::Changed));
+        assert_eq!(vanished(&mut triggers), remains());
+        triggers.handle_gone(&key());
+        assert_eq!(vanished(&mut triggers), [], "nothing was made for it yet");
     }
 }

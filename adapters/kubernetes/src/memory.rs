@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-use ccm_core::ids::{ClusterId, InvalidId, ServiceKey, ServiceUid};
+use ccm_core::ids::{ClusterId, ServiceKey};
 use ccm_core::parse::raw::{RawNode, RawService};
 use ccm_core::plan::action::{FinalizerChange, ResolvedPatch};
 
@@ -38,15 +38,6 @@ pub enum ApplyError {
         service: ServiceKey,
         /// The rule that the write breaks.
         why: &'static str,
-    },
-    /// A uid that an API server can't have given.
-    #[error("the uid of Service {service} can't be used")]
-    Uid {
-        /// The Service.
-        service: ServiceKey,
-        /// What is wrong with it.
-        #[source]
-        source: InvalidId,
     },
 }
 
@@ -166,6 +157,12 @@ impl MemoryCluster {
         Ok(())
     }
 
+    /// Takes a Service out, whatever holds it.
+    pub fn forget(&mut self, key: &ServiceKey) {
+        self.services.remove(key);
+        self.changed();
+    }
+
     /// Creates or replaces a Node.
     pub fn set_node(&mut self, node: RawNode) {
         self.nodes.insert(node.name.clone(), node);
@@ -181,20 +178,25 @@ impl MemoryCluster {
         removed
     }
 
-    /// Carries out a planned write: all of it or nothing.
+    /// Carries out a planned write, all of it or nothing; gives the Service as it is afterwards, or
+    /// as it went with its last finalizer.
     ///
     /// # Errors
     /// [`ApplyError`] as an API server would refuse it.
-    pub fn apply(&mut self, patch: &ResolvedPatch, cluster: &ClusterId) -> Result<(), ApplyError> {
+    pub fn apply(
+        &mut self,
+        patch: &ResolvedPatch,
+        cluster: &ClusterId,
+    ) -> Result<RawService, ApplyError> {
         let key = &patch.service;
         let before = self.find(key)?.clone();
         let after = patched(before.clone(), patch, cluster)?;
         if after != before {
-            self.services.insert(key.clone(), after);
+            self.services.insert(key.clone(), after.clone());
             self.changed();
             self.collect(key);
         }
-        Ok(())
+        Ok(after)
     }
 
     fn find(&mut self, key: &ServiceKey) -> Result<&mut RawService, ApplyError> {
@@ -240,8 +242,9 @@ fn patched(
     cluster: &ClusterId,
 ) -> Result<RawService, ApplyError> {
     let invalid = |why| ApplyError::Invalid { service: patch.service.clone(), why };
-    let uid = ServiceUid::parse(service.uid.as_deref().unwrap_or_default())
-        .map_err(|source| ApplyError::Uid { service: patch.service.clone(), source })?;
+    if service.uid.as_deref() != Some(patch.uid.as_str()) {
+        return Err(invalid("metadata.uid can't be changed"));
+    }
     if let Some(change) = patch.finalizer
         && let Some(list) = finalizers_after(&service.finalizers, change)
     {
@@ -250,7 +253,7 @@ fn patched(
         }
         service.finalizers = list;
     }
-    for (name, text) in annotations_after(patch, cluster, &uid) {
+    for (name, text) in annotations_after(patch, cluster) {
         match text {
             Some(text) => service.annotations.insert(name.to_owned(), text),
             None => service.annotations.remove(name),
@@ -281,12 +284,13 @@ mod tests {
     use super::*;
     use ccm_core::plan::action::Edit;
 
-    use crate::patch::tests::{address, cluster, draft, nothing};
+    use crate::patch::tests::{UID, address, cluster, draft, nothing};
 
     fn web() -> RawService {
         RawService {
             namespace: "shop".into(),
             name: "web".into(),
+            uid: Some(UID.into()),
             service_type: Some("LoadBalancer".into()),
             ports: vec![RawServicePort { port: 80, ..RawServicePort::default() }],
             ..RawService::default()
@@ -334,10 +338,12 @@ mod tests {
         memory.apply(&leave, &cluster()).unwrap();
         assert_eq!(memory.service(&key), None);
         assert_eq!(memory.apply(&leave, &cluster()), Err(ApplyError::NotFound(key.clone())));
-        let first = web();
-        assert_eq!(memory.create(first), Ok(key.clone()));
+        let another = RawService { uid: None, ..web() };
+        assert_eq!(memory.create(another), Ok(key.clone()));
         let uid = memory.service(&key).unwrap().uid.clone();
         assert_eq!(uid.as_deref(), Some("00000000-0000-4000-8000-000000000002"));
+        let refused = memory.apply(&served(), &cluster());
+        assert!(matches!(refused, Err(ApplyError::Invalid { .. })), "planned for the first one");
     }
 
     #[test]

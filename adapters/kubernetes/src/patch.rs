@@ -5,15 +5,15 @@
 //! - A merge patch replaces a list as a whole. Where the finalizers change, the patch names the
 //!   `resourceVersion` it was made from: a list that somebody else changed meanwhile answers 409
 //!   instead of losing a finalizer.
-//! - It always names the `uid`, so that a Service of the same name made since is never patched.
+//! - It always names the `uid` that was planned for, so that a Service of the same name made since
+//!   is never patched.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Service;
 use serde_json::{Map, Value, json};
-use thiserror::Error;
 
-use ccm_core::ids::{ClusterId, InvalidId, ServiceUid};
+use ccm_core::ids::ClusterId;
 use ccm_core::model::record::{FINALIZER, Verdict};
 use ccm_core::model::service::Ingress;
 use ccm_core::parse::annotations;
@@ -21,27 +21,11 @@ use ccm_core::plan::action::{
     Edit, FinalizerChange, IngressDraft, PatchService, ResolvedAddress, ResolvedPatch,
 };
 
-/// A Service that can't be patched.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error(
-    "the Service has no usable uid, so nothing can be recorded on it; read it from the API server"
-)]
-pub struct NoUid {
-    /// What is wrong with it.
-    #[source]
-    pub source: InvalidId,
-}
-
-/// The body of the patch.
-///
-/// # Errors
-/// [`NoUid`] if `current` did not come from an API server.
-pub fn body(current: &Service, patch: &ResolvedPatch, cluster: &ClusterId) -> Result<Value, NoUid> {
+/// The body of the patch. `current` is the Service as it was seen last.
+pub fn body(current: &Service, patch: &ResolvedPatch, cluster: &ClusterId) -> Value {
     let metadata = &current.metadata;
-    let uid = ServiceUid::parse(metadata.uid.as_deref().unwrap_or_default())
-        .map_err(|source| NoUid { source })?;
     let mut changes = Map::new();
-    changes.insert("uid".to_owned(), json!(uid.as_str()));
+    changes.insert("uid".to_owned(), json!(patch.uid.as_str()));
     let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
     if let Some(list) = patch.finalizer.and_then(|change| finalizers_after(finalizers, change)) {
         changes.insert("finalizers".to_owned(), json!(list));
@@ -49,7 +33,7 @@ pub fn body(current: &Service, patch: &ResolvedPatch, cluster: &ClusterId) -> Re
             changes.insert("resourceVersion".to_owned(), json!(version));
         }
     }
-    let annotations = annotations_after(patch, cluster, &uid);
+    let annotations = annotations_after(patch, cluster);
     if !annotations.is_empty() {
         changes.insert("annotations".to_owned(), json!(annotations));
     }
@@ -59,7 +43,7 @@ pub fn body(current: &Service, patch: &ResolvedPatch, cluster: &ClusterId) -> Re
         let status = json!({ "loadBalancer": { "ingress": ingress(draft) } });
         body.insert("status".to_owned(), status);
     }
-    Ok(Value::Object(body))
+    Value::Object(body)
 }
 
 /// The finalizers after a change; `None` if it changes nothing.
@@ -80,9 +64,8 @@ pub(crate) fn finalizers_after(current: &[String], change: FinalizerChange) -> O
 pub(crate) fn annotations_after(
     patch: &ResolvedPatch,
     cluster: &ClusterId,
-    uid: &ServiceUid,
 ) -> BTreeMap<&'static str, Option<String>> {
-    let PatchService { service: _, finalizer: _, verdict, intents, record: draft, ingress: _ } =
+    let PatchService { service: _, uid, finalizer: _, verdict, intents, record: draft, ingress: _ } =
         patch;
     let mut changes = BTreeMap::new();
     let mut change = |key, text: Edit<String>| match text {
@@ -121,12 +104,12 @@ pub fn ingress(draft: &IngressDraft<ResolvedAddress>) -> Vec<Ingress> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use ccm_core::ids::{LoadBalancerRuleId, PublicIpId, ServiceKey};
+    use ccm_core::ids::{LoadBalancerRuleId, PublicIpId, ServiceKey, ServiceUid};
     use ccm_core::model::record::{Intent, Intents, members_digest};
     use ccm_core::model::service::{Port, Transport};
     use ccm_core::plan::action::{AddressDraft, IpMode, MemberDraft, RecordDraft};
 
-    const UID: &str = "6f1c2a30-5b7e-4c11-9d02-1a2b3c4d5e6f";
+    pub(crate) const UID: &str = "6f1c2a30-5b7e-4c11-9d02-1a2b3c4d5e6f";
 
     pub(crate) fn cluster() -> ClusterId {
         ClusterId::parse("prod").unwrap()
@@ -135,6 +118,7 @@ pub(crate) mod tests {
     pub(crate) fn nothing() -> ResolvedPatch {
         PatchService {
             service: ServiceKey::new("shop", "web"),
+            uid: ServiceUid::parse(UID).unwrap(),
             finalizer: None,
             verdict: Edit::Keep,
             intents: Edit::Keep,
@@ -175,7 +159,7 @@ pub(crate) mod tests {
     }
 
     fn text(finalizers: &[&str], patch: &ResolvedPatch) -> String {
-        body(&current(finalizers), patch, &cluster()).unwrap().to_string()
+        body(&current(finalizers), patch, &cluster()).to_string()
     }
 
     #[test]
@@ -224,7 +208,6 @@ pub(crate) mod tests {
         let only_uid = format!(r#"{{"metadata":{{"uid":"{UID}"}}}}"#);
         assert_eq!(text(&[FINALIZER], &add), only_uid);
         assert_eq!(text(&["foreign/x"], &remove), only_uid);
-        assert!(body(&Service::default(), &add, &cluster()).is_err());
     }
 
     #[test]

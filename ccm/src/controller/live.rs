@@ -7,6 +7,7 @@ use ccm_core::ids::{NodeUid, ServiceKey};
 use ccm_core::model::node::NodeAddress;
 use ccm_core::node::metadata::NodePatch;
 use ccm_core::parse::ParseContext;
+use ccm_core::parse::raw::RawService;
 use ccm_core::plan::action::ResolvedPatch;
 use ccm_core::trigger::Triggers;
 use ccm_kubernetes::live::nodes::{NodeWriter, TaintChange};
@@ -51,10 +52,14 @@ impl Watch for LiveCluster {
         match self.watched.seen(key) {
             Some(seen) => Look::Seen(triggers.handle_seen(&seen.service, &seen.version, now)),
             None => {
-                triggers.forget(key);
+                triggers.handle_gone(key);
                 Look::Gone
             }
         }
+    }
+
+    fn vanished(&self) -> Vec<RawService> {
+        self.triggers().take_vanished()
     }
 }
 

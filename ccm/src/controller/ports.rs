@@ -13,6 +13,7 @@ use ccm_core::model::node::NodeAddress;
 use ccm_core::node::lifecycle::Answer;
 use ccm_core::node::metadata::NodePatch;
 use ccm_core::observe::VirtualMachine;
+use ccm_core::parse::raw::RawService;
 use ccm_core::trigger::Trigger;
 use ccm_kubernetes::live::nodes::TaintChange;
 use jiff::Timestamp;
@@ -21,6 +22,10 @@ use jiff::Timestamp;
 pub trait Watch {
     /// Looks at a Service as it was seen last.
     fn look(&self, key: &ServiceKey, now: Timestamp) -> Look;
+
+    /// Services that vanished, or were replaced by others of their names, by the looks since this
+    /// was last asked: as they are to be planned.
+    fn vanished(&self) -> Vec<RawService>;
 }
 
 /// What a look at a Service shows.
@@ -81,6 +86,10 @@ pub trait NodeWrites {
 impl<K: Watch> Watch for Arc<K> {
     fn look(&self, key: &ServiceKey, now: Timestamp) -> Look {
         K::look(self, key, now)
+    }
+
+    fn vanished(&self) -> Vec<RawService> {
+        K::vanished(self)
     }
 }
 

@@ -85,7 +85,7 @@ mod tests {
     use jiff::ToSpan as _;
 
     use super::*;
-    use crate::ids::LoadBalancerRuleId;
+    use crate::ids::{LoadBalancerRuleId, ServiceUid};
     use crate::plan::action::{Action, DeleteLoadBalancerRule, Edit, PatchService};
     use crate::plan::reason::{Disruption, Reason};
     use crate::plan::report::Report;
@@ -123,6 +123,7 @@ mod tests {
     fn books() -> Planned {
         let patch = PatchService {
             service: key(),
+            uid: ServiceUid::parse("u1").unwrap(),
             finalizer: None,
             verdict: Edit::Keep,
             intents: Edit::Keep,

@@ -147,6 +147,8 @@ occasions! {
     Service Warning UnAvailableLoadBalancer { } => "There are no available nodes for LoadBalancer",
     /// Something failed, or is refused.
     Service Warning SyncLoadBalancerFailed { error: String } => "Error syncing load balancer: {error}",
+    /// What a Service that is gone left could not be removed.
+    Service Warning DeleteLoadBalancerFailed { error: String } => "Error deleting load balancer: {error}",
     /// The removal of a load balancer begins.
     Service Normal DeletingLoadBalancer { } => "Deleting load balancer",
     /// It is done.
@@ -270,6 +272,13 @@ mod tests {
                 "Warning",
                 "SyncLoadBalancerFailed",
                 "Error syncing load balancer: boom",
+            ),
+            (
+                Occasion::DeleteLoadBalancerFailed { error: error() },
+                "service-controller",
+                "Warning",
+                "DeleteLoadBalancerFailed",
+                "Error deleting load balancer: boom",
             ),
             (
                 Occasion::DeletingLoadBalancer {},

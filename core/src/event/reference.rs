@@ -23,8 +23,8 @@ pub fn markdown() -> String {
         row(&mut page, reason, *kind, *component, text);
     }
     page.push_str(
-        "\n`DeleteLoadBalancerFailed`, which the Go controller tells of a Service that is gone \
-         altogether, is not told: a\nfailed removal is a `SyncLoadBalancerFailed`.\n\n\
+        "\n`DeleteLoadBalancerFailed` is told of a Service that is gone altogether; any other \
+         failed removal is a\n`SyncLoadBalancerFailed`.\n\n\
          ## What stands\n\nTold when it begins and when its text changes; a warning again every hour. \
          A restart is quiet about Services that\nneed nothing. What is refused is told as \
          `SyncLoadBalancerFailed`; the rest under the [code](codes.md) of the note:\n\n\

@@ -93,6 +93,9 @@ impl Sync<'_> {
         let hosts: Hosts = hosts.into_iter().collect();
         match self.work() {
             Work::Members => Occasion::UpdateLoadBalancerFailed { hosts, error },
+            Work::Delete if self.planned.plan.service.is_vanished() => {
+                Occasion::DeleteLoadBalancerFailed { error }
+            }
             Work::Quiet | Work::Ensure | Work::Repair | Work::Delete => {
                 Occasion::SyncLoadBalancerFailed { error }
             }
@@ -207,7 +210,7 @@ mod tests {
     use super::*;
     use crate::event::Event;
     use crate::exec::error::{CallError, Effect};
-    use crate::ids::{JobId, LoadBalancerRuleId, ServiceKey};
+    use crate::ids::{JobId, LoadBalancerRuleId, ServiceKey, ServiceUid};
     use crate::model::service::{Algorithm, Port, RuleProtocol, Transport};
     use crate::plan::action::{
         AssignToLoadBalancerRule, CreateTags, DeleteLoadBalancerRule, Edit, FinalizerChange,
@@ -229,6 +232,7 @@ mod tests {
     fn patch(finalizer: Option<FinalizerChange>) -> (&'static str, Action, Reason) {
         let patch = PatchService {
             service: key(),
+            uid: ServiceUid::parse("u1").unwrap(),
             finalizer,
             verdict: Edit::Keep,
             intents: Edit::Keep,
@@ -403,6 +407,16 @@ mod tests {
             "Error syncing load balancer: deed: boom; the address is not released: a forward is \
              on it"
         );
+    }
+
+    #[test]
+    fn what_a_vanished_service_left_fails_under_the_go_frameworks_name() {
+        let mut planned = planned([delete()], vec![]);
+        planned.plan.service = key().vanished("u1");
+        let sync = sync(Lifecycle::Deleting, Cause::Wanted, &planned);
+        let events = sync.end(&failed(&planned, &error(Fault::Cloud, 530)), []);
+        assert_eq!(reasons(events.clone()), ["DeleteLoadBalancerFailed"]);
+        assert_eq!(events[0].message, "Error deleting load balancer: deed: boom");
     }
 
     #[test]

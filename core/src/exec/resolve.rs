@@ -71,7 +71,7 @@ fn patch(
     patch: PatchService<Ref<ResolvedAddress>, Ref<LoadBalancerRuleId>>,
     outputs: &Outputs,
 ) -> Option<PatchService<ResolvedAddress, LoadBalancerRuleId>> {
-    let PatchService { service, finalizer, verdict, intents, record, ingress } = patch;
+    let PatchService { service, uid, finalizer, verdict, intents, record, ingress } = patch;
     let record = match record {
         Edit::Set(draft) => Edit::Set(self::record(draft, outputs)?),
         Edit::Remove => Edit::Remove,
@@ -85,7 +85,7 @@ fn patch(
         Some(IngressDraft::Empty) => Some(IngressDraft::Empty),
         None => None,
     };
-    Some(PatchService { service, finalizer, verdict, intents, record, ingress })
+    Some(PatchService { service, uid, finalizer, verdict, intents, record, ingress })
 }
 
 /// The record of a draft; `None` while an id is not known.

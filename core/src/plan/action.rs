@@ -269,6 +269,8 @@ pub struct CreateTags<O> {
 pub struct PatchService<A, R> {
     /// The Service.
     pub service: ServiceKey,
+    /// Its `metadata.uid`: another Service of that name is not written to.
+    pub uid: ServiceUid,
     /// The finalizer.
     pub finalizer: Option<FinalizerChange>,
     /// `…-ip-associated-by-controller`.
@@ -542,7 +544,8 @@ impl Action {
 
 impl PlannedPatch {
     fn references(&self) -> Vec<&StepId> {
-        let Self { service: _, finalizer: _, verdict: _, intents: _, record, ingress } = self;
+        let Self { service: _, uid: _, finalizer: _, verdict: _, intents: _, record, ingress } =
+            self;
         let mut steps: Vec<&StepId> = Vec::new();
         if let Some(draft) = record.value() {
             steps.extend(draft.addresses.iter().filter_map(|entry| entry.address.pending()));

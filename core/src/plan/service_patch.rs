@@ -22,6 +22,7 @@ pub(super) type PlannedRecord = RecordDraft<Ref<ResolvedAddress>, Ref<LoadBalanc
 pub(super) fn empty(service: &Service) -> PlannedPatch {
     PlannedPatch {
         service: service.key.clone(),
+        uid: service.uid.clone(),
         finalizer: None,
         verdict: Edit::Keep,
         intents: Edit::Keep,
@@ -32,7 +33,7 @@ pub(super) fn empty(service: &Service) -> PlannedPatch {
 
 /// Whether a patch changes anything.
 pub(super) fn is_empty(patch: &PlannedPatch) -> bool {
-    let PatchService { service: _, finalizer, verdict, intents, record, ingress } = patch;
+    let PatchService { service: _, uid: _, finalizer, verdict, intents, record, ingress } = patch;
     finalizer.is_none()
         && verdict.is_keep()
         && intents.is_keep()
@@ -68,6 +69,7 @@ pub(super) fn farewell(service: &Service) -> PlannedPatch {
     let published = !recorded.ingress.is_empty() && service.lifecycle != Lifecycle::OtherClass;
     PlannedPatch {
         service: service.key.clone(),
+        uid: service.uid.clone(),
         finalizer: recorded.finalizer.then_some(FinalizerChange::Remove),
         verdict: remove(recorded.verdict.is_some()),
         intents: remove(!recorded.intents.is_empty() || recorded.of_another_service),

@@ -95,7 +95,7 @@ pub(super) fn arguments(action: &Action) -> Vec<(&'static str, String)> {
 }
 
 fn patch(patch: &PlannedPatch) -> Vec<(&'static str, String)> {
-    let PlannedPatch { service: _, finalizer, verdict, intents, record, ingress } = patch;
+    let PlannedPatch { service: _, uid: _, finalizer, verdict, intents, record, ingress } = patch;
     let finalizer = finalizer.map(|change| match change {
         FinalizerChange::Add => ("finalizer", "add".to_owned()),
         FinalizerChange::Remove => ("finalizer", "remove".to_owned()),

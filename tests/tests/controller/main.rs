@@ -3,6 +3,8 @@
 //! always takes the same course.
 
 mod economy;
+mod interleaved;
 mod nodes;
 mod services;
 mod stage;
+mod vanished;

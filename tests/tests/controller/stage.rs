@@ -174,6 +174,7 @@ impl PausedCluster {
         let WatchState { known, version, writer, .. } = &mut *watch;
         for key in known.keys().filter(|key| !now.contains_key(*key)) {
             writer.apply_watcher_event(&watcher::Event::Delete(object(key)));
+            let _ = self.touched.send(key.clone());
         }
         known.retain(|key, _| now.contains_key(key));
         for (key, raw) in now {
@@ -207,14 +208,12 @@ impl Cluster for PausedCluster {
     }
 
     async fn patch(&self, patch: &ResolvedPatch) -> Result<(), CallError> {
-        self.inner.patch(patch).await?;
+        let after = self.inner.apply(patch)?;
         self.publish();
         let mut watch = lock(&self.watch);
         watch.patches += 1;
-        let WatchState { known, triggers, .. } = &mut *watch;
-        if let Some((raw, version)) = known.get(&patch.service) {
-            triggers.handle_written(&patch.service, raw, &version.to_string());
-        }
+        let version = watch.version.to_string();
+        watch.triggers.handle_written(&patch.service, &after, &version);
         Ok(())
     }
 }
@@ -227,8 +226,15 @@ impl Watch for PausedCluster {
             Some((raw, version)) => {
                 Look::Seen(triggers.handle_seen(raw, &version.to_string(), now))
             }
-            None => Look::Gone,
+            None => {
+                triggers.handle_gone(key);
+                Look::Gone
+            }
         }
+    }
+
+    fn vanished(&self) -> Vec<RawService> {
+        lock(&self.watch).triggers.take_vanished()
     }
 }
 

@@ -10,7 +10,7 @@ use ccm_core::exec::error::{CallError, Effect, Fault};
 use ccm_core::exec::output::Output;
 use ccm_core::ids::{
     FirewallRuleId, JobId, LoadBalancerRuleId, NetworkAclItemId, NetworkAclListId, NetworkId,
-    ProjectId, PublicIpId, ServiceKey, VirtualMachineId, VpcId,
+    ProjectId, PublicIpId, ServiceKey, ServiceUid, VirtualMachineId, VpcId,
 };
 use ccm_core::model::service::{Algorithm, Port, RuleProtocol, Transport};
 use ccm_core::plan::action::{
@@ -542,6 +542,7 @@ async fn c083_nothing_is_sent_beside_a_job_that_goes_on() {
 async fn a_kubernetes_write_is_a_bug_here() {
     let call = Call::PatchService(PatchService {
         service: ServiceKey::new("default", "web"),
+        uid: ServiceUid::parse("u1").unwrap(),
         finalizer: None,
         verdict: Edit::Keep,
         intents: Edit::Keep,

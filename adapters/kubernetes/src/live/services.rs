@@ -83,9 +83,9 @@ impl WatchedCluster {
     /// [`CallError`] if the API server did not take it, or there is no such Service any more.
     pub async fn patch(&self, patch: &ResolvedPatch) -> Result<Versioned, CallError> {
         let key = &patch.service;
-        let current = self.current(key).ok_or_else(|| vanished(key))?;
-        let body = patch::body(&current, patch, &self.cluster_id)
-            .map_err(|error| refused(Fault::Bug, error.to_string()))?;
+        let is_planned = |found: &Arc<Service>| found.uid().as_deref() == Some(patch.uid.as_str());
+        let current = self.current(key).filter(is_planned).ok_or_else(|| vanished(patch))?;
+        let body = patch::body(&current, patch, &self.cluster_id);
         let api: Api<Service> = Api::namespaced(self.client.clone(), &key.namespace);
         let params = PatchParams::default();
         let after = api.patch_status(&key.name, &params, &Patch::Merge(&body)).await;
@@ -123,17 +123,13 @@ fn is_newer(own: &Service, seen: &Service) -> bool {
     own.metadata.uid == seen.metadata.uid && own_version > seen_version
 }
 
-fn vanished(key: &ServiceKey) -> CallError {
-    refused(Fault::Transient, format!("Service {key} does not exist any more"))
-}
-
-fn refused(fault: Fault, message: String) -> CallError {
+fn vanished(patch: &ResolvedPatch) -> CallError {
     CallError {
         command: PATCH.to_owned(),
         code: None,
-        fault,
+        fault: Fault::Transient,
         effect: Effect::No,
         retry_after: None,
-        message,
+        message: format!("Service {} of uid {} does not exist any more", patch.service, patch.uid),
     }
 }

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `queue.rs` | brings up Services: watch, drift round, changes of nodes |
 //! | `sync.rs` | reads, plans, executes and tells, for one Service |
+//! | `vanished.rs` | keeps what is left of Services that vanished among those that are there |
 //!
 //! One Service is never worked on twice at once (the queue's word). What is due, and how closely it
 //! is looked at, is the agenda's word; what is done, the plan's.
 
 mod queue;
 mod sync;
+mod vanished;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,6 +39,8 @@ use crate::driver::SharedLanes;
 use crate::metrics::{self, Metrics, ServiceStates};
 use crate::ports::{Cloud, Cluster};
 
+use vanished::WithVanished;
+
 pub use queue::{Queue, Schedule};
 
 /// How the controller works.
@@ -61,7 +65,7 @@ impl Default for Settings {
 /// See the module.
 pub struct ServiceController<C, K, R> {
     cloud: C,
-    cluster: K,
+    cluster: WithVanished<K>,
     runtime: R,
     policy: Policy,
     settings: Settings,
@@ -122,7 +126,7 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
     ) -> Self {
         Self {
             cloud,
-            cluster,
+            cluster: WithVanished::new(cluster, policy.cluster_id.clone()),
             runtime,
             policy,
             settings,
@@ -230,7 +234,7 @@ fn reference(service: &Service) -> ObjectRef {
         api_version: "v1",
         kind: "Service",
         namespace: service.key.namespace.clone(),
-        name: service.key.name.clone(),
+        name: service.key.object_name().to_owned(),
         uid: service.uid.to_string(),
     }
 }

@@ -18,14 +18,15 @@ use ccm_core::plan::planner::Depth;
 use futures_util::{FutureExt as _, Stream, StreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
-use kube::runtime::controller::{Action, Config, ReconcileRequest};
+use kube::core::DynamicObject;
+use kube::runtime::controller::{self, Action, Config, ReconcileRequest};
 use kube::runtime::reflector::{ObjectRef, Store};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, trace};
 
 use super::ServiceController;
-use crate::controller::ports::Watch;
+use crate::controller::ports::{Look, Watch};
 use crate::controller::{between, jitter, nodes_by_name};
 use crate::ports::{Cloud, Cluster};
 
@@ -66,16 +67,20 @@ where
     {
         let Queue { store, touched, nodes, schedule } = queue;
         let (wake, woken) = mpsc::unbounded_channel();
+        let (told, vanished) = mpsc::unbounded_channel();
         let drift = self.bring_up_in_rounds(schedule, wake.clone());
-        let changes = self.bring_up_for_nodes(schedule.windows, nodes, wake);
-        let woken = stream::unfold(woken, async |mut woken| Some((woken.recv().await?, woken)));
-        let requests = stream::select(touched, woken).map(|key| request(&key));
+        let changes = self.bring_up_for_nodes(schedule.windows, nodes, wake.clone());
+        let requests = stream::select(touched, received(woken)).map(|key| request(&key));
         let requests = requests.take_until(stop.cancelled()).map(Ok::<_, Infallible>);
-        let work = self.work(store, requests);
+        let work = self.work(store, requests, told);
+        let removals = received(vanished).for_each_concurrent(None, |key| {
+            self.remove_vanished(key, schedule.drift, &wake, &stop)
+        });
+        let work = async { tokio::join!(work, removals) };
         let bring_up = async { tokio::join!(drift, changes) };
-        // The queue ends with `stop`, once what has begun is over.
+        // The work ends with `stop`, once what has begun is over.
         tokio::select! {
-            () = work => {}
+            _ = work => {}
             _ = bring_up => {}
         }
     }
@@ -84,6 +89,7 @@ where
         self: &Arc<Self>,
         store: Store<Service>,
         requests: impl Stream<Item = Result<ReconcileRequest<Service>, Infallible>>,
+        vanished: mpsc::UnboundedSender<ServiceKey>,
     ) {
         let reconcile = |service: Arc<Service>, controller: Arc<Self>| {
             async move { Ok::<_, Infallible>(controller.bring_up(&service).await) }.boxed_local()
@@ -93,8 +99,49 @@ where
         let config = Config::default();
         let applied =
             kube::runtime::applier(reconcile, never, Arc::clone(self), store, requests, config);
-        // What is gone from the store by its turn is an item of its own.
-        applied.for_each(async |item| trace!(?item, "turn taken")).await;
+        let turn_over = async |item| {
+            match item {
+                Err(controller::Error::ObjectNotFound(gone)) => self.note_gone(&gone),
+                item => trace!(?item, "turn taken"),
+            }
+            for key in self.cluster.news() {
+                // Nobody listens any more when this process is about to end.
+                let _ = vanished.send(key);
+            }
+        };
+        applied.for_each(turn_over).await;
+    }
+
+    fn note_gone(&self, gone: &ObjectRef<DynamicObject>) {
+        let key = ServiceKey::new(gone.namespace.as_deref().unwrap_or_default(), &*gone.name);
+        if self.cluster.look(&key, self.runtime.now()) == Look::Gone {
+            self.forget(&key);
+        }
+    }
+
+    /// Removes what a vanished Service left, and then lets the one that has its name now go on.
+    async fn remove_vanished(
+        &self,
+        key: ServiceKey,
+        drift: Duration,
+        wake: &mpsc::UnboundedSender<ServiceKey>,
+        stop: &CancellationToken,
+    ) {
+        self.demand(&key, Depth::Quick, Cause::Wanted);
+        while self.cluster.remembers(&key) && !stop.is_cancelled() {
+            let next = self.take_turn(&key).await;
+            if self.cluster.remembers(&key) {
+                let wait = next.map_or(drift, |at| between(self.runtime.now(), at));
+                tokio::select! {
+                    () = tokio::time::sleep(wait) => {}
+                    () = stop.cancelled() => {}
+                }
+            }
+        }
+        self.forget(&key);
+        let successor = ServiceKey::new(&*key.namespace, key.object_name());
+        self.demand(&successor, Depth::Quick, Cause::Wanted);
+        let _ = wake.send(successor);
     }
 
     async fn bring_up(&self, service: &Service) -> Action {
@@ -150,7 +197,7 @@ where
         }
     }
 
-    /// Demands a sync of all Services, with a state that is read from now on.
+    /// Demands a sync of all Services.
     async fn demand_all(
         &self,
         depth: Depth,
@@ -159,7 +206,6 @@ where
     ) -> usize {
         let Ok(objects) = self.cluster.read().await else { return 0 };
         let context = parse::ParseContext { cluster_id: self.policy.cluster_id.clone() };
-        let demand = Demand { at: self.runtime.now(), since: self.snapshots.tick(), depth, cause };
         let concerned = objects
             .services
             .iter()
@@ -167,13 +213,23 @@ where
         let mut count = 0;
         for service in concerned {
             let key = ServiceKey::new(service.namespace.clone(), service.name.clone());
-            self.memory().agenda.demand(&key, demand);
+            self.demand(&key, depth, cause);
             // Nobody listens any more when this process is about to end.
             let _ = wake.send(key);
             count += 1;
         }
         count
     }
+
+    /// Demands a sync with a state that is read from now on.
+    fn demand(&self, key: &ServiceKey, depth: Depth, cause: Cause) {
+        let demand = Demand { at: self.runtime.now(), since: self.snapshots.tick(), depth, cause };
+        self.memory().agenda.demand(key, demand);
+    }
+}
+
+fn received(channel: mpsc::UnboundedReceiver<ServiceKey>) -> impl Stream<Item = ServiceKey> {
+    stream::unfold(channel, async |mut channel| Some((channel.recv().await?, channel)))
 }
 
 fn request(key: &ServiceKey) -> ReconcileRequest<Service> {
