@@ -12,6 +12,7 @@ pub mod log;
 pub mod objects;
 pub mod oracle;
 pub mod recorded;
+pub mod register;
 pub mod replay;
 pub mod schema;
 pub mod trouble;

@@ -13,6 +13,7 @@ use futures_util::stream;
 use crate::stage::Stage;
 
 const U3: &str = "destroyVirtualMachine";
+const MINUTE: Duration = Duration::from_mins(1);
 
 async fn with_lifecycle<T>(stage: &Stage, story: impl Future<Output = T>) -> T {
     let controller = LifecycleController {
@@ -26,6 +27,27 @@ async fn with_lifecycle<T>(stage: &Stage, story: impl Future<Output = T>) -> T {
     };
     tokio::select! {
         () = controller.run() => unreachable!("it runs for ever"),
+        result = story => result,
+    }
+}
+
+async fn with_metadata<T>(stage: &Stage, story: impl Future<Output = T>) -> T {
+    let controller = NodeController {
+        cloud: stage.client(),
+        cluster: Arc::clone(&stage.cluster),
+        runtime: stage.clock.clone(),
+        settings: Settings {
+            every: 5 * MINUTE,
+            new_at_once: 16,
+            refreshed_at_once: 16,
+            region: None,
+        },
+        teller: stage.teller(),
+        fence: Stage::fence(),
+        metrics: Arc::new(cloudstack_ccm::metrics::Metrics::new("test")),
+    };
+    tokio::select! {
+        () = controller.run(stream::pending()) => unreachable!("the watch does not end"),
         result = story => result,
     }
 }
@@ -106,34 +128,94 @@ async fn a_new_node_is_initialised_as_soon_as_its_machine_is_there() {
     };
     let machine = machine_of(&stage.cluster.node("node-1").expect("a Node"));
     stage.cluster.with(|cluster| cluster.set_node(node));
-    let controller = NodeController {
-        cloud: stage.client(),
-        cluster: Arc::clone(&stage.cluster),
-        runtime: stage.clock.clone(),
-        settings: Settings {
-            every: Duration::from_mins(5),
-            new_at_once: 16,
-            refreshed_at_once: 16,
-            region: None,
-        },
-        teller: stage.teller(),
-        fence: Stage::fence(),
-        metrics: Arc::new(cloudstack_ccm::metrics::Metrics::new("test")),
-    };
-    let story = async {
-        stage.pass(Duration::from_mins(1)).await;
+    with_metadata(&stage, async {
+        stage.pass(MINUTE).await;
         let waiting = stage.cluster.node("node-1").expect("the Node");
         assert!(waiting.taints.iter().any(|key| key == UNINITIALIZED_TAINT));
         stage.cloud.set_down(false);
-        stage.pass(Duration::from_mins(2)).await;
+        stage.pass(2 * MINUTE).await;
         let done = stage.cluster.node("node-1").expect("the Node");
         assert_eq!(done.taints, ["other/taint"]);
         assert_eq!(done.provider_id, Some(format!("external-cloudstack://{machine}")));
         assert!(!done.addresses.is_empty());
         assert_eq!(stage.reasons("node-1"), ["Synced"]);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_has_its_addresses_before_its_taint_goes() {
+    let stage = Stage::new();
+    let node = RawNode {
+        addresses: Vec::new(),
+        taints: vec![UNINITIALIZED_TAINT.to_owned()],
+        ..stage.cluster.node("node-1").expect("a Node")
     };
-    tokio::select! {
-        () = controller.run(stream::pending()) => unreachable!("the watch does not end"),
-        () = story => {}
-    }
+    with_metadata(&stage, async {
+        stage.pass(MINUTE).await;
+        let before = stage.cluster.node_writes().len();
+        stage.cluster.with(|cluster| cluster.set_node(node));
+        stage.pass(6 * MINUTE).await;
+        assert_eq!(stage.cluster.node_writes()[before..], ["addresses", "node"]);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_goes_before_its_machine_is_found_is_forgotten() {
+    let stage = Stage::new();
+    let node = RawNode {
+        name: "nobody".to_owned(),
+        provider_id: None,
+        taints: vec![UNINITIALIZED_TAINT.to_owned()],
+        ..RawNode::default()
+    };
+    stage.cluster.with(|cluster| cluster.set_node(node));
+    with_metadata(&stage, async {
+        stage.pass(MINUTE).await;
+        stage.cluster.with(|cluster| cluster.remove_node("nobody"));
+        stage.pass(MINUTE).await;
+        let asked = stage.sent("listVirtualMachines");
+        stage.pass(30 * MINUTE).await;
+        let refreshes = stage.sent("listVirtualMachines") - asked;
+        assert!((6..=7).contains(&refreshes), "{refreshes} readings in half an hour");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn addresses_that_change_are_written_at_the_next_refresh_and_nothing_before() {
+    let stage = Stage::new();
+    with_metadata(&stage, async {
+        stage.pass(MINUTE).await;
+        let right = stage.cluster.node("node-1").expect("a Node").addresses;
+        let written = stage.cluster.node_writes().len();
+        stage.pass(30 * MINUTE).await;
+        assert_eq!(stage.cluster.node_writes().len(), written, "nothing changed");
+        let mut node = stage.cluster.node("node-1").expect("a Node");
+        node.addresses = vec![("InternalIP".to_owned(), "192.0.2.1".to_owned())];
+        stage.cluster.with(|cluster| cluster.set_node(node));
+        stage.pass(5 * MINUTE).await;
+        assert_eq!(stage.cluster.node("node-1").expect("a Node").addresses, right);
+        assert_eq!(stage.cluster.node_writes()[written..], ["addresses"]);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_the_api_server_refuses_is_told_and_tried_again() {
+    let stage = Stage::new();
+    stage.pass(Duration::from_hours(1)).await;
+    let node = not_ready(&stage, "node-3");
+    stage.cloud.by_hand(U3, &[("id", &machine_of(&node))]).await;
+    stage.cluster.refuse_node_writes(true);
+    with_lifecycle(&stage, async {
+        stage.pass(2 * MINUTE).await;
+        assert!(stage.cluster.node("node-3").is_some());
+        assert_eq!(stage.reasons("node-3")[..2], ["DeletingNode", "DeletingNodeFailed"]);
+        stage.cluster.refuse_node_writes(false);
+        stage.pass(MINUTE).await;
+    })
+    .await;
+    assert_eq!(stage.cluster.node("node-3"), None);
 }

@@ -12,7 +12,7 @@ use ccm_cloudstack::{
 use ccm_core::debounce::Windows;
 use ccm_core::event::Event;
 use ccm_core::event::correlate::ObjectRef;
-use ccm_core::exec::error::CallError;
+use ccm_core::exec::error::{CallError, Effect, Fault};
 use ccm_core::ids::{ClusterId, NodeUid, ServiceKey};
 use ccm_core::model::node::NodeAddress;
 use ccm_core::model::policy::Policy;
@@ -132,6 +132,14 @@ pub struct PausedCluster {
     watch: Mutex<WatchState>,
     touched: mpsc::UnboundedSender<ServiceKey>,
     nodes: watch::Sender<()>,
+    node_writes: Mutex<NodeWritesState>,
+}
+
+/// Writes to Nodes.
+#[derive(Default)]
+struct NodeWritesState {
+    done: Vec<&'static str>,
+    refused: bool,
 }
 
 struct WatchState {
@@ -158,10 +166,43 @@ impl PausedCluster {
         self.inner.with(|cluster| cluster.nodes().find(|node| node.name == name).cloned())
     }
 
-    fn change_node(&self, name: &str, change: impl FnOnce(&mut RawNode)) {
+    /// The API server refuses writes to Nodes, or takes them again.
+    pub fn refuse_node_writes(&self, refused: bool) {
+        lock(&self.node_writes).refused = refused;
+    }
+
+    /// Writes to Nodes that were taken, in order.
+    pub fn node_writes(&self) -> Vec<&'static str> {
+        lock(&self.node_writes).done.clone()
+    }
+
+    fn take_node_write(&self, write: &'static str) -> Result<(), CallError> {
+        let mut writes = lock(&self.node_writes);
+        if writes.refused {
+            return Err(CallError {
+                command: write.to_owned(),
+                code: Some(403),
+                fault: Fault::Permission,
+                effect: Effect::No,
+                retry_after: None,
+                message: "forbidden".to_owned(),
+            });
+        }
+        writes.done.push(write);
+        Ok(())
+    }
+
+    fn change_node(
+        &self,
+        write: &'static str,
+        name: &str,
+        change: impl FnOnce(&mut RawNode),
+    ) -> Result<(), CallError> {
+        self.take_node_write(write)?;
         let mut node = self.node(name).expect("a Node of that name");
         change(&mut node);
         self.with(|cluster| cluster.set_node(node));
+        Ok(())
     }
 
     /// Tells the watch of what changed.
@@ -241,32 +282,30 @@ impl Watch for PausedCluster {
 impl NodeWrites for PausedCluster {
     async fn set_addresses(&self, node: &str, addresses: &[NodeAddress]) -> Result<(), CallError> {
         let texts = addresses.iter().map(|a| (a.kind.as_str().to_owned(), a.address.clone()));
-        self.change_node(node, |raw| raw.addresses = texts.collect());
-        Ok(())
+        self.change_node("addresses", node, |raw| raw.addresses = texts.collect())
     }
 
     async fn patch_node(&self, node: &str, patch: &NodePatch) -> Result<(), CallError> {
-        self.change_node(node, |raw| {
+        self.change_node("node", node, |raw| {
             raw.provider_id = patch.provider_id.clone().or(raw.provider_id.take());
             raw.labels.extend(patch.labels.clone());
             if patch.initialise {
                 raw.taints.retain(|key| key != UNINITIALIZED_TAINT);
             }
-        });
-        Ok(())
+        })
     }
 
     async fn taint(&self, node: &str, change: TaintChange) -> Result<(), CallError> {
-        self.change_node(node, |raw| {
+        self.change_node("taint", node, |raw| {
             raw.taints.retain(|key| key != SHUTDOWN_TAINT);
             if change == TaintChange::ShutDown {
                 raw.taints.push(SHUTDOWN_TAINT.to_owned());
             }
-        });
-        Ok(())
+        })
     }
 
     async fn delete_node(&self, node: &str, uid: &NodeUid) -> Result<(), CallError> {
+        self.take_node_write("delete")?;
         assert_eq!(self.node(node).and_then(|raw| raw.uid).as_deref(), Some(uid.as_str()));
         self.with(|cluster| cluster.remove_node(node));
         Ok(())
@@ -334,6 +373,7 @@ impl Stage {
             watch: Mutex::new(watch),
             touched: touch,
             nodes: watch::channel(()).0,
+            node_writes: Mutex::default(),
         };
         let stage = Self {
             clock,
