@@ -85,3 +85,33 @@ async fn e2e_a_service_that_is_no_load_balancer_any_more_is_let_go() {
     .await;
     assert_eq!(scene.in_cloud().changes_since(&before), Vec::<String>::new());
 }
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_a_service_that_is_torn_out_leaves_nothing_and_its_successor_is_served() {
+    let mut scene = Scene::with_nodes(&NODES).await;
+    let before = scene.in_cloud();
+    let _controller = scene.controller("controller", &[]);
+    scene.objects.create_service("web", json!({})).await;
+    let (first, _) = scene.objects.until_published("web").await;
+
+    // Nobody can remove anything before its finalizer is taken off.
+    scene.cloud.down().await;
+    scene.objects.delete_service("web").await;
+    scene.objects.patch_service("web", json!({ "metadata": { "finalizers": null } })).await;
+    scene.objects.until_gone("web").await;
+    scene.objects.create_service("web", json!({})).await;
+    scene.cloud.up();
+
+    let (second, address) = scene.objects.until_published("web").await;
+    assert_ne!(first.metadata.uid, second.metadata.uid);
+    scene.until_reached(&address, 80, &NODES).await;
+    scene.objects.until_event("web", "DeletedLoadBalancer").await;
+    scene.objects.delete_service("web").await;
+    scene.objects.until_gone("web").await;
+    eventually("nothing is left", PATIENCE, async || {
+        let left = scene.in_cloud().changes_since(&before);
+        if left.is_empty() { Ok(()) } else { Err(left.join("; ")) }
+    })
+    .await;
+}
