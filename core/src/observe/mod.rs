@@ -313,6 +313,13 @@ impl NetworkAclItem {
             && self.ports == Some((port.number, port.number))
             && Sources::from_set(self.cidrs.clone()).is_everybody()
     }
+
+    /// The one port that it lets everybody in to, and nothing else.
+    pub fn opened_port(&self) -> Option<Port> {
+        let (number, _) = self.ports?;
+        let ports = [Transport::Tcp, Transport::Udp].map(|transport| Port { transport, number });
+        ports.into_iter().find(|port| self.opens_exactly(*port))
+    }
 }
 
 /// A guest network (listNetworks).

@@ -12,7 +12,7 @@ use crate::plan::builder::Builder;
 use crate::plan::planner::Planner;
 use crate::plan::report::{Note, Report};
 use crate::plan::standing::Standing;
-use crate::plan::{Planned, StepId, network_acl};
+use crate::plan::{Planned, StepId};
 
 /// See the module.
 #[derive(Debug)]
@@ -91,8 +91,8 @@ impl<'a, 'b> Draft<'a, 'b> {
     }
 }
 
-/// The ports that are or were a Service's on an address: of rules, of recorded openings, of ACL
-/// items, of the spec. A port that somebody else's rule serves is not among them: what is open there is theirs.
+/// The ports that are or were a Service's on an address: of rules, of recorded openings, of the
+/// spec. A port that somebody else's rule serves is not among them: what is open there is theirs.
 pub(super) fn known_ports(
     observed: &Observed,
     service: &Service,
@@ -109,5 +109,5 @@ pub(super) fn known_ports(
     let served: BTreeSet<Port> = observed.rules_on(address).map(port_of).collect();
     let by_others = |port: &Port| served.contains(port) && !rules.contains(port);
     let known = rules.iter().copied().chain(openings).chain(asked);
-    known.chain(network_acl::own_ports(observed, service)).filter(|port| !by_others(port)).collect()
+    known.filter(|port| !by_others(port)).collect()
 }

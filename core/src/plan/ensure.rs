@@ -117,6 +117,7 @@ impl<'a> Decision<'a> {
         let address = writes.obtain_address(draft);
         let rules = self.add_port_steps(draft, &works, &address);
         self.remove_stale_ports(draft, &stale);
+        self.remove_stale_items(draft);
         let served = !nothing_to_serve && works.iter().all(|work| work.members.serves());
         tag::add_steps(draft, self.target.holding().as_ref());
         let published = writes.publish(draft, &address, &rules, served);
@@ -333,6 +334,14 @@ impl<'a> Decision<'a> {
             let reason = Reason::PortRemoved { port: port.number };
             release::close_port(draft, &address.id, *port, &After::new(), &reason);
         }
+    }
+
+    fn remove_stale_items(&self, draft: &mut Draft<'a, '_>) {
+        let served = draft.served.clone();
+        let stays = |port: &Port| served.contains(port) || self.ports.refused.contains(port);
+        release::close_items_without_rule(draft, stays, |port| Reason::PortRemoved {
+            port: port.number,
+        });
     }
 
     fn verdict(&self) -> Verdict {

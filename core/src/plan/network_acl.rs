@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use crate::ids::{NetworkAclItemId, NetworkAclListId};
 use crate::model::mark::Mark;
 use crate::model::rule_name::port_text;
-use crate::model::service::{Lifecycle, Port, Service};
+use crate::model::service::{Lifecycle, LoadBalancerSpec, Port, Service, ServicePort};
 use crate::observe::index::Observed;
 use crate::observe::ownership::{Owner, port_of};
 use crate::observe::{LoadBalancerRule, NetworkAclItem, RuleState};
+use crate::plan::action::AclTarget;
+use crate::plan::network::{self, Filter};
 use crate::plan::planner::{Planner, comes_before};
 use crate::plan::report::Note;
 use crate::plan::standing::{Basis, Standing};
@@ -18,8 +20,6 @@ use crate::plan::standing::{Basis, Standing};
 pub(super) struct AclChange {
     /// An item is to be made.
     pub(super) create: bool,
-    /// An adopted item to record.
-    pub(super) adopted: Option<NetworkAclItemId>,
     /// Items of ours that somebody edited: they go once a right one is there.
     pub(super) edited: Vec<NetworkAclItemId>,
     /// Why the item will have no effect.
@@ -55,8 +55,8 @@ pub(super) fn change(
     if made || items().filter(alive).any(|item| is_recorded(item, service, port)) {
         return AclChange { edited, ..AclChange::default() };
     }
-    if let Some(item) = adopted(planner, standing, list, port) {
-        return AclChange { adopted: Some(item.id.clone()), ..AclChange::default() };
+    if adopted(planner, service, standing, list, port).is_some() {
+        return AclChange::default();
     }
     let deny = first_deny(planner.observed, list, port);
     let note = deny
@@ -64,16 +64,15 @@ pub(super) fn change(
             number_before(planner.observed, list, deny.number, &BTreeSet::new()).is_none()
         })
         .map(|deny| Note::AclBlockedByDeny { port, item: deny.id.clone() });
-    AclChange { create: true, adopted: None, edited, note }
+    AclChange { create: true, edited, note }
 }
 
-/// The ports that items of ours are for, in any list.
-pub(super) fn own_ports<'a>(
-    observed: &'a Observed,
-    service: &'a Service,
-) -> impl Iterator<Item = Port> + 'a {
-    let own = observed.acl_items().filter(|item| is_own(item, service));
-    own.filter_map(|item| Port::parse(&mark(item)?.port))
+/// The ports that items of ours are for, made or adopted, in any list.
+pub(super) fn own_ports(observed: &Observed, service: &Service) -> BTreeSet<Port> {
+    let made = observed.acl_items().filter(|item| is_own(item, service));
+    let made = made.filter_map(|item| Port::parse(&mark(item)?.port));
+    let adopted = recorded(service).filter_map(|id| observed.acl_item(id)?.opened_port());
+    made.chain(adopted).collect()
 }
 
 /// The lists in which something of a port may have to be closed: those of the tiers of its rules,
@@ -93,29 +92,60 @@ pub(super) fn lists_of(
     of_tiers.chain(ours.map(|item| item.list.clone())).collect()
 }
 
-/// The item that adoption takes over for a port: the Go controller makes one.
+/// The item that adoption takes over for a port: the Go controller makes one for the port of a
+/// rule, where nothing but the tier's list filters.
 fn adopted<'a>(
     planner: &Planner<'a>,
+    service: &Service,
     standing: &Standing<'_>,
     list: &NetworkAclListId,
     port: Port,
 ) -> Option<&'a NetworkAclItem> {
-    let mut items = planner.observed.acl_items_of(list);
-    let adopts = standing.basis == Basis::Adoption;
-    items.find(|item| adopts && is_adoptable(item, port))
+    let opened = |rule: &LoadBalancerRule| {
+        port_of(rule) == port
+            && filtering_list(planner, service, standing, rule).as_ref() == Some(list)
+    };
+    let adopts =
+        standing.basis == Basis::Adoption && standing.rules.iter().any(|(rule, _)| opened(rule));
+    let mut items = planner.observed.acl_items_of(list).filter(|_| adopts);
+    items.find(|item| is_adoptable(item, port))
 }
 
-/// The items that adoption takes over for the rules of a Service. They are recorded before the
-/// first of them goes: afterwards nothing else tells that they are ours to delete.
-pub(super) fn adopted_items(
+/// The list that filters what comes in to a rule.
+fn filtering_list(
     planner: &Planner<'_>,
+    service: &Service,
+    standing: &Standing<'_>,
+    rule: &LoadBalancerRule,
+) -> Option<NetworkAclListId> {
+    let network = planner.observed.networks.get(&rule.network)?;
+    match network::filter(planner, service, standing, network) {
+        (Filter::Acl(AclTarget::List(list)), _) => Some(list),
+        (
+            Filter::Acl(AclTarget::Network(_)) | Filter::Firewall { trial: _ } | Filter::Unmanaged,
+            _,
+        ) => None,
+    }
+}
+
+/// The items of others that are a Service's to delete: those that it records and that still do
+/// what they did, and those that adoption takes over. Nothing else tells that they are: an item
+/// stays recorded until it is gone.
+pub(super) fn held_items(
+    planner: &Planner<'_>,
+    service: &Service,
     standing: &Standing<'_>,
 ) -> BTreeSet<NetworkAclItemId> {
-    let items = standing.rules.iter().filter_map(|(rule, _)| {
-        let list = planner.observed.networks.get(&rule.network)?.acl_list.as_ref()?;
-        adopted(planner, standing, list, port_of(rule)).map(|item| item.id.clone())
+    let observed = planner.observed;
+    let recorded = recorded(service).filter(|id| match observed.acl_item(id) {
+        Some(item) => item.opened_port().is_some(),
+        None => !observed.sees_acl_items(),
     });
-    items.collect()
+    let adopted = standing.rules.iter().filter_map(|(rule, _)| {
+        let list = filtering_list(planner, service, standing, rule)?;
+        adopted(planner, service, standing, &list, port_of(rule)).map(|item| &item.id)
+    });
+    recorded.chain(adopted).cloned().collect()
 }
 
 /// A number for a new item: the largest free one before the first item that denies the port, so
@@ -141,7 +171,7 @@ pub(super) fn closing<'a>(
 ) -> (Vec<&'a NetworkAclItem>, Vec<Note>) {
     let mut notes = Vec::new();
     let mut close = Vec::new();
-    let taken_over = adopted(planner, standing, list, port).map(|item| &item.id);
+    let taken_over = adopted(planner, service, standing, list, port).map(|item| &item.id);
     for item in planner.observed.acl_items_of(list) {
         let adopted = is_recorded(item, service, port) || taken_over == Some(&item.id);
         if is_own_for(item, service, port) {
@@ -161,8 +191,15 @@ fn is_own_for(item: &NetworkAclItem, service: &Service, port: Port) -> bool {
 }
 
 fn is_recorded(item: &NetworkAclItem, service: &Service, port: Port) -> bool {
-    let record = service.recorded.record.as_ref();
-    item.opens_exactly(port) && record.is_some_and(|record| record.acl.contains(&item.id))
+    item.opens_exactly(port) && records(service, &item.id)
+}
+
+fn recorded(service: &Service) -> impl Iterator<Item = &NetworkAclItemId> {
+    service.recorded.record.iter().flat_map(|record| &record.acl)
+}
+
+fn records(service: &Service, item: &NetworkAclItemId) -> bool {
+    recorded(service).any(|id| id == item)
 }
 
 /// An adopted item serves the whole tier: who else needs it? Of Services that stop needing it at
@@ -177,10 +214,8 @@ fn needed_by(
     let keeps = |other: &&Service| {
         other.key != service.key && (wants(other, port) || comes_before(service, other))
     };
-    let records = |other: &&Service| {
-        other.recorded.record.as_ref().is_some_and(|record| record.acl.contains(item))
-    };
-    if let Some(other) = planner.desired.services.values().filter(records).find(keeps) {
+    let recording = planner.desired.services.values().filter(|other| records(other, item));
+    if let Some(other) = recording.into_iter().find(keeps) {
         return Some(format!("Service {} records it too", other.key));
     }
     let rules = planner.observed.rules.values().filter(|rule| {
@@ -201,11 +236,13 @@ fn needed_by(
 
 /// Whether a Service goes on serving a port.
 fn wants(service: &Service, port: Port) -> bool {
-    let listed = service
-        .spec
-        .as_ref()
-        .is_ok_and(|spec| spec.ports.iter().any(|wanted| wanted.number == port.number));
-    service.lifecycle == Lifecycle::Wanted && (listed || service.spec.is_err())
+    let is_listed = |spec: &LoadBalancerSpec| {
+        let same = |wanted: &ServicePort| {
+            wanted.number == port.number && wanted.transport.as_ref() == Ok(&port.transport)
+        };
+        spec.ports.iter().any(same)
+    };
+    service.lifecycle == Lifecycle::Wanted && service.spec.as_ref().map_or(true, is_listed)
 }
 
 fn mark(item: &NetworkAclItem) -> Option<Mark> {

@@ -1,5 +1,7 @@
 //! Taking things away: a port (opening first, then its rule), then the address.
 
+use std::collections::BTreeSet;
+
 use crate::ids::PublicIpId;
 use crate::model::service::{Lifecycle, Port, Service};
 use crate::observe::ownership::{Owner, port_of};
@@ -96,6 +98,24 @@ fn close_firewall(
         });
         let name = format!("firewall/{port}/close");
         closed.insert(draft.builder.add(&name, action, after, reason.clone(), Disruption::Cut));
+    }
+    closed
+}
+
+/// Closes ACL items of the Service whose ports have no rule of its any more: on no address would
+/// they be missed.
+pub(super) fn close_items_without_rule(
+    draft: &mut Draft<'_, '_>,
+    stays: impl Fn(&Port) -> bool,
+    reason: impl Fn(Port) -> Reason,
+) -> After {
+    let served: BTreeSet<Port> =
+        draft.standing.rules.iter().map(|(rule, _)| port_of(rule)).collect();
+    let mut closed = After::new();
+    for port in network_acl::own_ports(draft.planner.observed, draft.service) {
+        if !served.contains(&port) && !stays(&port) {
+            closed.extend(close_acl(draft, &[], port, &After::new(), &reason(port)));
+        }
     }
     closed
 }

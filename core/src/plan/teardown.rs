@@ -3,16 +3,16 @@
 
 use crate::model::service::{Lifecycle, Service};
 use crate::plan::Planned;
-use crate::plan::action::{Action, AddressDraft, Edit, PlannedPatch, Ref};
+use crate::plan::action::{Action, Edit, PlannedPatch};
 use crate::plan::builder::After;
 use crate::plan::draft::Draft;
 use crate::plan::planner::Planner;
 use crate::plan::reason::Reason;
 use crate::plan::report::Note;
-use crate::plan::service_patch::{self, PlannedRecord};
+use crate::plan::service_patch;
 use crate::plan::standing::{Basis, Standing, has_unrecorded_address};
-use crate::plan::writes::{self, existing_openings};
-use crate::plan::{intent, network_acl, public_ip, release};
+use crate::plan::writes;
+use crate::plan::{intent, release};
 
 /// Plans the removal of everything that is the Service's.
 pub(super) fn plan<'a>(
@@ -32,6 +32,7 @@ pub(super) fn plan<'a>(
     for holding in &standing.addresses {
         through.extend(release::leave_address(&mut draft, holding, &After::new(), &reason));
     }
+    through.extend(release::close_items_without_rule(&mut draft, |_| false, |_| reason.clone()));
     through.extend(intent::settle(&mut draft, &After::new()));
     if may_finish(&mut draft) {
         let mut patch = service_patch::farewell(service);
@@ -69,7 +70,7 @@ fn keep_proof(draft: &mut Draft<'_, '_>) {
     if !writes_proof(draft) {
         return;
     }
-    let record = proof(draft);
+    let record = writes::record_of_standing(draft);
     let patch = PlannedPatch { record: Edit::Set(record), ..service_patch::empty(draft.service) };
     let reason = Reason::RecordBeforeUse;
     draft.builder.begin_with("service/record", Action::PatchService(patch), reason);
@@ -81,21 +82,4 @@ fn writes_proof(draft: &Draft<'_, '_>) -> bool {
     let observed = draft.planner.observed;
     let associated = has_unrecorded_address(draft.service, draft.standing, observed);
     (from_traces || associated) && draft.keeps_records() && draft.builder.touches_cloud()
-}
-
-fn proof(draft: &Draft<'_, '_>) -> PlannedRecord {
-    let observed = draft.planner.observed;
-    let addresses = draft.standing.addresses.iter().filter_map(|holding| {
-        let found = observed.addresses.get(&holding.id)?;
-        let address = Ref::Existing(public_ip::resolved(found));
-        Some(AddressDraft { address, ours: holding.ours })
-    });
-    let mut record = service_patch::record_of(addresses.collect());
-    for holding in &draft.standing.addresses {
-        record.openings.extend(existing_openings(draft, holding).into_iter().map(|(_, o)| o));
-    }
-    record.acl = network_acl::adopted_items(draft.planner, draft.standing);
-    let recorded = draft.service.recorded.record.iter();
-    record.acl.extend(recorded.flat_map(|record| &record.acl).cloned());
-    record
 }

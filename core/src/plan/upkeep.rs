@@ -50,7 +50,7 @@ fn take_over(draft: &mut Draft<'_, '_>) -> bool {
     }
     let mut record = match &draft.service.recorded.record {
         Some(record) => without_digests_of(draft, record, &[]),
-        None => service_patch::record_of(Vec::new()),
+        None => writes::record_of_standing(draft),
     };
     record.addresses.retain(|entry| match &entry.address {
         Ref::Existing(address) => address.id != found.id,

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ids::{LoadBalancerRuleId, NetworkAclItemId, PublicIpId};
+use crate::ids::{LoadBalancerRuleId, PublicIpId};
 use crate::model::record::{Intents, MemberDigest, Opening};
 use crate::model::service::{LoadBalancerSpec, Port};
 use crate::observe::Network;
@@ -243,9 +243,7 @@ impl Writes<'_> {
             let draft = MemberDraft { rule, digest: member.digest.clone() };
             work.keeps_digest().then_some((*port, draft))
         });
-        let mut acl = self.acl_items(draft, |_| true);
-        acl.extend(network_acl::adopted_items(draft.planner, draft.standing));
-        PlannedRecord { openings, acl, members: kept.collect(), ..self.record_base(draft, address) }
+        PlannedRecord { openings, members: kept.collect(), ..self.record_base(draft, address) }
     }
 
     fn record_after(
@@ -268,12 +266,9 @@ impl Writes<'_> {
             let rule = rules.get(&work.port())?.clone();
             Some((work.port(), MemberDraft { rule, digest: work.members.digest.clone() }))
         });
-        PlannedRecord {
-            openings,
-            acl: self.acl_items(draft, |port| !self.stale.contains(port)),
-            members: members.collect(),
-            ..self.record_base(draft, address)
-        }
+        let mut record = self.record_base(draft, address);
+        record.acl.retain(|item| !draft.closed_items.contains_key(item));
+        PlannedRecord { openings, members: members.collect(), ..record }
     }
 
     /// An earlier intent that was answered is the only witness of its address: the address is
@@ -283,31 +278,15 @@ impl Writes<'_> {
         if !has_unrecorded_address(draft.service, draft.standing, observed) {
             return Edit::Keep;
         }
-        let recorded = draft.service.recorded.record.as_ref();
-        let mut record = service_patch::record_of(self.replaced_addresses(draft));
-        for holding in &draft.standing.addresses {
-            record.openings.extend(existing_openings(draft, holding).into_iter().map(|(_, o)| o));
-        }
-        record.acl = self.acl_items(draft, |_| true);
-        record.firewall = recorded.and_then(|record| record.firewall);
-        Edit::Set(record)
-    }
-
-    fn replaced_addresses(&self, draft: &Draft<'_, '_>) -> Vec<AddressDraft<Ref<ResolvedAddress>>> {
-        let replaced = public_ip::replaced(draft.standing, self.target).into_iter();
-        let drafts = replaced.filter_map(|holding| {
-            let found = draft.planner.observed.addresses.get(&holding.id)?;
-            let address = Ref::Existing(public_ip::resolved(found));
-            Some(AddressDraft { address, ours: holding.ours })
-        });
-        drafts.collect()
+        Edit::Set(record_of_standing(draft))
     }
 
     fn record_base(&self, draft: &Draft<'_, '_>, address: &Address) -> PlannedRecord {
         let ours = matches!(self.target, Target::Held { address: _, ours: true } | Target::New(_));
         let mut addresses = vec![AddressDraft { address: address.resolved.clone(), ours }];
-        addresses.extend(self.replaced_addresses(draft));
+        addresses.extend(drafts(draft, public_ip::replaced(draft.standing, self.target)));
         let mut record = service_patch::record_of(addresses);
+        record.acl = network_acl::held_items(draft.planner, draft.service, draft.standing);
         let recorded = draft.service.recorded.record.as_ref().and_then(|record| record.firewall);
         let vpc = self.network.vpc.as_ref();
         let tried = &draft.planner.desired.learned.vpcs_without_firewall;
@@ -320,23 +299,31 @@ impl Writes<'_> {
     fn openings_of_works(&self) -> impl Iterator<Item = Opening> {
         self.works.iter().flat_map(|work| work.firewall.openings_after(work.port()))
     }
+}
 
-    /// Adopted items: those recorded that are still there, and those adopted now.
-    fn acl_items(
-        &self,
-        draft: &Draft<'_, '_>,
-        wanted: impl Fn(&Port) -> bool,
-    ) -> BTreeSet<NetworkAclItemId> {
-        let observed = draft.planner.observed;
-        let ports = || self.works.iter().map(PortWork::port).chain(self.stale.iter().copied());
-        let recorded = draft.service.recorded.record.iter().flat_map(|record| &record.acl);
-        let still_there = recorded.filter(|id| match observed.acl_item(id) {
-            Some(item) => ports().filter(&wanted).any(|port| item.opens_exactly(port)),
-            None => !observed.sees_acl_items(),
-        });
-        let adopted = self.works.iter().filter_map(|work| work.acl_change.adopted.as_ref());
-        still_there.chain(adopted).cloned().collect()
+/// The record of what a Service holds today, before anything of it changes.
+pub(super) fn record_of_standing(draft: &Draft<'_, '_>) -> PlannedRecord {
+    let held = &draft.standing.addresses;
+    let mut record = service_patch::record_of(drafts(draft, held));
+    for holding in held {
+        record.openings.extend(existing_openings(draft, holding).into_iter().map(|(_, o)| o));
     }
+    record.acl = network_acl::held_items(draft.planner, draft.service, draft.standing);
+    record.firewall = draft.service.recorded.record.as_ref().and_then(|record| record.firewall);
+    record
+}
+
+/// What records say of addresses, those that are there.
+fn drafts<'h>(
+    draft: &Draft<'_, '_>,
+    holdings: impl IntoIterator<Item = &'h Holding>,
+) -> Vec<AddressDraft<Ref<ResolvedAddress>>> {
+    let drafts = holdings.into_iter().filter_map(|holding| {
+        let found = draft.planner.observed.addresses.get(&holding.id)?;
+        let address = Ref::Existing(public_ip::resolved(found));
+        Some(AddressDraft { address, ours: holding.ours })
+    });
+    drafts.collect()
 }
 
 /// Openings of ours that are there now, on ports that are or were ours.

@@ -2,6 +2,7 @@
 
 mod acl;
 mod address;
+mod adopted_items;
 mod adoption;
 mod deletion;
 mod firewall;

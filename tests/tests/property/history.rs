@@ -153,6 +153,7 @@ fn events() -> impl Strategy<Value = Event> {
         2 => (service(), hand).prop_map(|(n, hand)| Event::ByHand(n, hand)),
         1 => service().prop_map(Event::ForeignRule),
         1 => Just(Event::Restart),
+        3 => service().prop_flat_map(adoptions),
     ]
 }
 
@@ -160,9 +161,14 @@ fn creations() -> impl Strategy<Value = Event> {
     wishes().prop_map(|wish| Event::Create(0, wish))
 }
 
-fn adoptions() -> impl Strategy<Value = Event> {
-    (wishes(), any::<bool>(), any::<bool>())
-        .prop_map(|(wish, in_tree, verdict)| Event::Adopt(0, wish, Legacy { in_tree, verdict }))
+fn adoptions(service: usize) -> impl Strategy<Value = Event> {
+    (wishes(), any::<bool>(), any::<bool>()).prop_map(move |(wish, in_tree, verdict)| {
+        Event::Adopt(service, wish, Legacy { in_tree, verdict })
+    })
+}
+
+fn first_events() -> impl Strategy<Value = Event> {
+    prop_oneof![4 => creations(), 2 => adoptions(0)]
 }
 
 fn places() -> impl Strategy<Value = Place> {
@@ -181,12 +187,12 @@ fn places() -> impl Strategy<Value = Place> {
 
 fn any_history(
     interruption: impl Strategy<Value = Interruption>,
-    first: impl Strategy<Value = Event>,
 ) -> impl Strategy<Value = History> {
     let releases = select(RELEASES.to_vec());
     let interruption = std::sync::Arc::new(interruption);
     let rest = vec((events(), interruption.clone()), 0..7);
-    (releases, places(), (first, interruption), rest).prop_map(|(release, place, first, rest)| {
+    let first = (first_events(), interruption);
+    (releases, places(), first, rest).prop_map(|(release, place, first, rest)| {
         let events = std::iter::once(first).chain(rest).collect();
         History { release, place, events }
     })
@@ -194,7 +200,7 @@ fn any_history(
 
 /// Nothing goes wrong.
 pub(crate) fn histories() -> impl Strategy<Value = History> {
-    any_history(Just(Interruption::Never), prop_oneof![4 => creations(), 1 => adoptions()])
+    any_history(Just(Interruption::Never))
 }
 
 /// Every execution may be interrupted, anywhere.
@@ -205,5 +211,5 @@ pub(crate) fn interrupted_histories() -> impl Strategy<Value = History> {
         2 => (0_usize..12).prop_map(Interruption::Refused),
         2 => (0_usize..12).prop_map(Interruption::AnswerLost),
     ];
-    any_history(interruptions, creations())
+    any_history(interruptions)
 }

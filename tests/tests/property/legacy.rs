@@ -127,22 +127,44 @@ impl Site<'_> {
         }
     }
 
-    /// ACL items are left out: an adopted one stays where another Service has its port, and then
-    /// nobody's record tells whose it was.
     fn open(&self, address: &str, port: &str, wish: &Wish) {
         let ranges = wish.ranges.join(",");
         let ranges = if ranges.is_empty() { "0.0.0.0/0" } else { &ranges };
         let ports = [("protocol", "tcp"), ("startport", port), ("endport", port)];
         match self.place {
-            Place::Isolated | Place::PlainProject | Place::RestrictedProject => {
+            Place::Isolated
+            | Place::PlainProject
+            | Place::RestrictedProject
+            | Place::TierWithFirewall => {
                 let on = [("ipaddressid", address), ("cidrlist", ranges)];
                 self.run("createFirewallRule", &[&ports[..], &on].concat());
             }
-            Place::TierWithList
-            | Place::TierAllow
-            | Place::TierDeny
-            | Place::TierWithoutList
-            | Place::TierWithFirewall => {}
+            Place::TierWithList | Place::TierAllow | Place::TierDeny | Place::TierWithoutList => {
+                self.open_in_list(&ports, port)
+            }
         }
+    }
+
+    /// One item for a port of the whole tier: whatever has that port already will do. No list is
+    /// made, and the default ones stay as they are.
+    fn open_in_list(&self, ports: &[(&str, &str)], port: &str) {
+        let list = |command, params: &[_]| oracle::list(self.lab, self.account, command, params);
+        let network = list("listNetworks", &[("id", self.network())]).remove(0);
+        let id = text(&network, "aclid");
+        if id.is_empty() || text(&network, "aclname").starts_with("default_") {
+            return;
+        }
+        let items = list("listNetworkACLs", &[("aclid", id)]);
+        if items.iter().any(|item| ["startport", "endport"].map(|end| text(item, end)) == [port; 2])
+        {
+            return;
+        }
+        let into = [
+            ("aclid", id),
+            ("traffictype", "Ingress"),
+            ("action", "Allow"),
+            ("cidrlist", "0.0.0.0/0"),
+        ];
+        self.run("createNetworkACL", &[ports, &into].concat());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Every plan on the way keeps the laws of order (the laboratory checks each one). After every
 //! single effect: nobody is let in who was neither before nor is to be, and nothing of others has
-//! moved. Whatever interrupts an execution, going on from there converges; a second plan is empty;
+//! moved. What the Go controller left of a Service is taken over at any time. Whatever interrupts an execution, going on from there converges; a second plan is empty;
 //! and once all Services are gone, so is everything that was made for them.
 //!
 //! Plans are functions of what was read: the same input gives the same bytes, in any order.
@@ -12,6 +12,7 @@
 //! smallest history and is kept in `main.regressions` beside this file.
 
 mod history;
+mod leavings;
 mod legacy;
 mod order;
 mod story;

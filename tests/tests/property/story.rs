@@ -1,6 +1,7 @@
 //! Tells a history to the laboratory and watches.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 
 use ccm_core::exec::execution::StepError;
 use ccm_core::ids::ServiceKey;
@@ -15,6 +16,7 @@ use ccm_tests::oracle::{self, Exposure, Inventory, text};
 use cloudstack_ccm::driver::{self, SharedLanes, Silent};
 
 use crate::history::{Event, Hand, History, Legacy, Place, WantedPort, Wish};
+use crate::leavings::Leavings;
 use crate::legacy;
 
 const SERVICES: [&str; 2] = ["web", "api"];
@@ -72,6 +74,7 @@ struct Story {
     account: &'static str,
     foreign: Inventory,
     before: Inventory,
+    leavings: RefCell<Leavings>,
 }
 
 impl Story {
@@ -98,10 +101,14 @@ impl Story {
         };
         let lab = setup.nodes(&nodes).start();
         let place = history.place;
+        let gates =
+            matches!(place, Place::TierWithList | Place::TierAllow | Place::TierWithoutList);
+        lab.simulator.with(|simulator| simulator.set_acl_gates_traffic(gates));
         // What was there before was not allocated when any Service's address was.
         lab.runtime.pass(3600);
         let before = Inventory::take(&lab, account);
-        Self { lab, release, place, nodes, account, foreign: before.clone(), before }
+        let (foreign, leavings) = (before.clone(), RefCell::default());
+        Self { lab, release, place, nodes, account, foreign, before, leavings }
     }
 
     fn key(number: usize) -> ServiceKey {
@@ -149,7 +156,7 @@ impl Story {
                     .with(|cluster| cluster.set_type(&key, "ClusterIP"))
                     .expect("a type");
             }
-            Event::ChangeClass(number) if exists(*number) => {
+            Event::ChangeClass(number) if self.is_known(*number) => {
                 self.lab.edit(&Self::key(*number), |raw| {
                     raw.load_balancer_class = Some("example.test/other".to_owned());
                     raw.ingress.clear();
@@ -179,6 +186,7 @@ impl Story {
                         raw.annotations.remove(&annotation(key));
                     }
                 });
+                self.leavings.get_mut().look_at_stripped(&self.lab);
                 self.converge();
             }
             Event::ByHand(number, hand) => self.by_hand(*number, *hand),
@@ -191,6 +199,15 @@ impl Story {
             | Event::ChangeClass(_)
             | Event::Strip(_) => {}
         }
+    }
+
+    /// Whether a Service is there that we have heard of: until then what the Go controller left
+    /// is another class's to care for.
+    fn is_known(&self, number: usize) -> bool {
+        let raw = self.lab.service(&Self::key(number));
+        raw.is_some_and(|raw| {
+            raw.annotations.contains_key(&annotation("record")) || raw.finalizers.is_empty()
+        })
     }
 
     fn adopt(&mut self, number: usize, wish: &Wish, legacy: Legacy) {
@@ -329,11 +346,17 @@ impl Story {
         let raw = self.lab.service(key).filter(|raw| wants_us(raw) && !raw.deleting);
         let wanted = raw.map(|raw| oracle::promised(&raw, self.has_firewall())).unwrap_or_default();
         let old = oracle::exposure(&self.lab, self.account);
+        let told = planned.report.notes.iter().filter_map(|note| match note {
+            Note::AclItemKept { item, by: _ } => Some(item.to_string()),
+            _ => None,
+        });
+        let told: BTreeSet<String> = told.collect();
         let failures = RefCell::new(Vec::new());
         let watch = |command: &str| {
             let now: Exposure = oracle::exposure(&self.lab, self.account);
             let mut found = oracle::too_wide(&now, &old, &wanted);
             found.extend(self.foreign.lost(&Inventory::take(&self.lab, self.account)));
+            found.extend(self.leavings.borrow_mut().look(&self.lab, self.account, &told));
             let found = found.into_iter().map(|what| format!("after {command}: {what}"));
             failures.borrow_mut().extend(found);
         };
@@ -429,7 +452,10 @@ impl Story {
         let held: Vec<&str> =
             self.foreign.objects("rule").map(|rule| text(rule, "publicipid")).collect();
         let needless = ["address", "rule", "firewall", "acl"].into_iter().flat_map(|kind| {
-            left.objects(kind).filter(|object| !held.contains(&text(object, "id")))
+            left.objects(kind).filter(|object| {
+                let id = text(object, "id");
+                !held.contains(&id) && !self.leavings.borrow().may_stay(id)
+            })
         });
         let needless: Vec<String> = needless.map(ToString::to_string).collect();
         assert!(needless.is_empty(), "left over: {}", needless.join("\n"));
