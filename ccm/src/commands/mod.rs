@@ -1,6 +1,7 @@
 //! The commands, one file each, and what they have in common: logging, exit codes, errors.
 
 mod apply;
+mod cluster;
 mod demo;
 mod plan;
 mod simulate;

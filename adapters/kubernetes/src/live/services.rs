@@ -84,12 +84,7 @@ impl WatchedCluster {
     pub async fn patch(&self, patch: &ResolvedPatch) -> Result<Versioned, CallError> {
         let key = &patch.service;
         let current = self.current(key).ok_or_else(|| vanished(key))?;
-        let body = patch::body(&current, patch, &self.cluster_id)
-            .map_err(|error| refused(Fault::Bug, error.to_string()))?;
-        let api: Api<Service> = Api::namespaced(self.client.clone(), &key.namespace);
-        let params = PatchParams::default();
-        let after = api.patch_status(&key.name, &params, &Patch::Merge(&body)).await;
-        let after = after.map_err(|error| call_error(PATCH, &error))?;
+        let after = write(&self.client, &current, patch, &self.cluster_id).await?;
         let written = Versioned::from(&after);
         self.written().insert(key.clone(), Arc::new(after));
         Ok(written)
@@ -104,6 +99,21 @@ impl WatchedCluster {
     fn written(&self) -> MutexGuard<'_, BTreeMap<ServiceKey, Arc<Service>>> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Writes to a Service that was read; gives it as it is afterwards.
+pub(super) async fn write(
+    client: &Client,
+    current: &Service,
+    patch: &ResolvedPatch,
+    cluster_id: &ClusterId,
+) -> Result<Service, CallError> {
+    let body = patch::body(current, patch, cluster_id)
+        .map_err(|error| refused(Fault::Bug, error.to_string()))?;
+    let ServiceKey { namespace, name } = &patch.service;
+    let api: Api<Service> = Api::namespaced(client.clone(), namespace);
+    let after = api.patch_status(name, &PatchParams::default(), &Patch::Merge(&body)).await;
+    after.map_err(|error| call_error(PATCH, &error))
 }
 
 fn reference(key: &ServiceKey) -> ObjectRef<Service> {
@@ -123,7 +133,7 @@ fn is_newer(own: &Service, seen: &Service) -> bool {
     own.metadata.uid == seen.metadata.uid && own_version > seen_version
 }
 
-fn vanished(key: &ServiceKey) -> CallError {
+pub(super) fn vanished(key: &ServiceKey) -> CallError {
     refused(Fault::Transient, format!("Service {key} does not exist any more"))
 }
 
