@@ -1,6 +1,6 @@
 //! Commands against a live cluster (issue: the controller in a cluster, part 5).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::Api;
@@ -24,7 +24,7 @@ impl Scene {
     }
 
     /// The same by another account.
-    fn run_as(&self, kubeconfig: &PathBuf, verb: &[&str], more: &[&str]) -> Ran {
+    fn run_as(&self, kubeconfig: &Path, verb: &[&str], more: &[&str]) -> Ran {
         let whom = ["--cloud-config", text(&self.cloud_config), "--kubeconfig", text(kubeconfig)];
         run(&[verb, &whom[..], more].concat())
     }
@@ -82,7 +82,7 @@ async fn e2e_a_plan_of_a_live_cluster_shows_changes_until_the_controller_made_th
     let plan = ["plan", "--detailed-exitcode"];
     let both = scene.run(&plan, &[]).exits(2).says(&["reading Services and Nodes from https://"]);
     assert!(both.stdout.contains("default/web") && both.stdout.contains("default/api"));
-    assert!(both.stdout.contains("\nPlan: 4 to add, "), "{}", both.stdout);
+    assert!(both.stdout.contains("\nPlan: 6 to add, "), "{}", both.stdout);
     let one = scene.run(&plan, &["--service", "default/web"]).exits(2);
     assert!(one.stdout.contains("default/web") && !one.stdout.contains("default/api"));
     // The cluster of $KUBECONFIG is meant where no flag says another one.
@@ -90,7 +90,7 @@ async fn e2e_a_plan_of_a_live_cluster_shows_changes_until_the_controller_made_th
         command(&["plan", "--cloud-config", text(&scene.cloud_config), "--detailed-exitcode"]);
     let of_environment = of_environment.env("KUBECONFIG", &scene.kubeconfig).output();
     let of_environment = Ran::from(of_environment.expect("it runs")).exits(2);
-    assert!(of_environment.stdout.contains("\nPlan: 4 to add, "), "{}", of_environment.stdout);
+    assert!(of_environment.stdout.contains("\nPlan: 6 to add, "), "{}", of_environment.stdout);
     assert_eq!(scene.changes(), Vec::<&str>::new());
     let wrote: Vec<_> = scene.requests().into_iter().filter(|request| request.writes()).collect();
     assert!(wrote.is_empty(), "{wrote:?}");
@@ -225,4 +225,65 @@ async fn e2e_a_plan_is_refused_when_its_cluster_has_moved_or_a_controller_leads(
     // Files and a cluster are two things.
     let other = ["--cluster-id", "another"];
     scene.run(&["apply", &plan], &other).exits(1).says(&["cluster another"]);
+}
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_the_shipped_roles_lack_nothing_of_what_they_are_for() {
+    let scene = Scene::standard().await;
+    let reader = scene.dry_run_kubeconfig().await;
+    let complete = "\nPermissions: all that is needed is there.\n";
+    for task in ["controller", "apply"] {
+        let ran = scene.run(&["check-permissions", "--for", task], &[]).exits(0);
+        assert!(ran.stdout.ends_with(complete), "{task}: {}", ran.stdout);
+        assert!(ran.stdout.contains("allowed  patch services/status"), "{}", ran.stdout);
+        assert!(ran.stdout.contains("allowed  createLoadBalancerRule"), "{}", ran.stdout);
+    }
+    for task in ["dry-run", "plan"] {
+        let ran = scene.run_as(&reader, &["check-permissions", "--for", task], &[]).exits(0);
+        assert!(ran.stdout.ends_with(complete), "{task}: {}", ran.stdout);
+    }
+    assert_eq!(scene.changes(), Vec::<&str>::new());
+    let wrote: Vec<String> = scene
+        .cluster
+        .audit()
+        .into_iter()
+        .filter(|request| request.user().starts_with("system:serviceaccount:") && request.writes())
+        .map(|request| request.resource())
+        .filter(|resource| resource != "selfsubjectaccessreviews")
+        .collect();
+    assert_eq!(wrote, Vec::<String>::new());
+}
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_what_a_role_lacks_is_told_with_what_is_lost() {
+    let scene = Scene::standard().await;
+    let reader = scene.dry_run_kubeconfig().await;
+    let only_cluster = |kubeconfig: &Path, more: &[&str]| {
+        run(&[&["check-permissions", "--kubeconfig", text(kubeconfig)], more].concat())
+    };
+    let ran = only_cluster(&reader, &[]).exits(2);
+    for line in [
+        "missing  patch services/status",
+        "nothing is recorded, so no load balancer is touched",
+        "missing  update leases.coordination.k8s.io cloud-controller-manager -n kube-system",
+        "allowed  list services",
+    ] {
+        assert!(ran.stdout.contains(line), "{line:?} is not in:\n{}", ran.stdout);
+    }
+    assert!(!ran.stdout.contains("CloudStack"), "nobody asked for it");
+
+    let nobody = scene.nobodys_kubeconfig().await;
+    let ran = only_cluster(&nobody, &["--for", "plan", "--output", "json"]).exits(2);
+    let report: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!((&report["task"], &report["complete"]), (&json!("plan"), &json!(false)));
+    let missing: Vec<&str> = report["kubernetes"]["permissions"]
+        .as_array()
+        .expect("permissions")
+        .iter()
+        .filter(|row| row["state"] == "missing" && row["needed"] == true)
+        .filter_map(|row| row["name"].as_str())
+        .collect();
+    assert_eq!(missing, ["list services", "list nodes"]);
 }

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ccm_core::ids::ServiceKey;
+use ccm_core::permission::Task;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{
@@ -20,7 +21,7 @@ use clap::{
 };
 
 use crate::config::{Overrides, Setting};
-use values::{service_key, short_duration};
+use values::{service_key, short_duration, task};
 
 pub use controller::{
     Beliefs, CertificateFiles, ControllerArgs, ControllerOptions, ElectionOptions, FlagError,
@@ -191,6 +192,21 @@ the same plan: attach that to a bug report.
   cloudstack-ccm snapshot --cloud-config cloud.conf --kubeconfig admin.conf --out snapshot.json
   cloudstack-ccm plan --from snapshot.json")]
     Snapshot(SnapshotArgs),
+    /// Tell what the credentials may do, and what is lost without the rest
+    #[command(after_help = "\
+CloudStack is asked if --cloud-config is given, or $CLOUDSTACK_ENDPOINT is set; a cluster if
+--kubeconfig or --context is given, $KUBECONFIG is set, or the program runs in a pod. Either alone
+will do. Nothing is changed: commands that read are tried, listApis tells of the others, and the API
+server says what it would allow (SelfSubjectAccessReview).
+
+Exit codes: 0 all that is needed is there, 1 error, 2 something that is needed is missing. What is
+optional does not count.
+
+  cloudstack-ccm check-permissions --cloud-config cloud.conf
+  cloudstack-ccm check-permissions --kubeconfig admin.conf --for plan
+  kubectl -n kube-system exec deploy/cloud-controller-manager -- \\
+      /app/cloudstack-ccm check-permissions --cloud-config /config/cloud-config")]
+    CheckPermissions(CheckPermissionsArgs),
     /// Serve a CloudStack model over HTTP, to try things on
     #[command(after_help = "\
 It speaks CloudStack's API: signatures, async jobs, paging, roles, the differences between releases.
@@ -284,12 +300,12 @@ pub struct PlanArgs {
     pub detailed_exitcode: bool,
 }
 
-/// Form of a plan.
+/// Form of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Form {
     /// For people.
     Human,
-    /// For programs; the schema is deploy/plan.schema.json.
+    /// For programs; of a plan, the schema is deploy/plan.schema.json.
     Json,
 }
 
@@ -326,6 +342,23 @@ pub struct SnapshotArgs {
     /// Replace names, ids, addresses and free texts; the plan stays the same.
     #[arg(long, visible_alias = "pseudonymize")]
     pub pseudonymise: bool,
+}
+
+/// Flags of `check-permissions`.
+#[derive(Debug, Args)]
+pub struct CheckPermissionsArgs {
+    /// CloudStack.
+    #[command(flatten)]
+    pub connect: ConnectArgs,
+    /// Kubernetes.
+    #[command(flatten)]
+    pub cluster: KubeArgs,
+    /// What the credentials are to do; `plan` is for `snapshot` too.
+    #[arg(long = "for", value_name = "TASK", default_value = "controller", value_parser = task())]
+    pub task: Task,
+    /// Form of the answer on stdout.
+    #[arg(long, value_name = "FORM", default_value = "human")]
+    pub output: Form,
 }
 
 /// Flags of `simulate`.

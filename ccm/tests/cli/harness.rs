@@ -124,11 +124,20 @@ impl Served {
     }
 
     pub(crate) fn start_with(jobs: &str, more: &[&str]) -> Self {
+        Self::start_in(
+            |world| {
+                let line = world.lines().find(|line| line.starts_with("jobs:")).unwrap();
+                world.replace(line, &format!("jobs: {jobs}"))
+            },
+            more,
+        )
+    }
+
+    /// The world of the demo, adapted.
+    pub(crate) fn start_in(adapt: impl FnOnce(&str) -> String, more: &[&str]) -> Self {
         let directory = Directory::new();
         let world = fs::read_to_string(fixture("demo/world.yaml")).unwrap();
-        let line = world.lines().find(|line| line.starts_with("jobs:")).unwrap();
-        let world = world.replace(line, &format!("jobs: {jobs}"));
-        let world = directory.write("world.yaml", &world);
+        let world = directory.write("world.yaml", &adapt(&world));
         let config = directory.path("cloud.conf");
         let listen = ["simulate", "--listen", "127.0.0.1:0", "--world", &world];
         let arguments = [&listen[..], &["--cloud-config-out", &config], more].concat();

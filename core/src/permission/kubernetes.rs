@@ -1,5 +1,7 @@
 //! Verbs on resources of the Kubernetes API.
 
+use std::fmt;
+
 use super::{Need, Task};
 
 /// A verb on a resource.
@@ -52,6 +54,23 @@ impl Place {
         match self {
             Self::Everywhere | Self::KubeSystem => None,
             Self::Named(name) | Self::InKubeSystem(name) => Some(name),
+        }
+    }
+}
+
+/// Verb, resource with its group, name and namespace, as far as there are any.
+impl fmt::Display for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb, self.resource)?;
+        if !self.group.is_empty() {
+            write!(f, ".{}", self.group)?;
+        }
+        if let Some(name) = self.place.name() {
+            write!(f, " {name}")?;
+        }
+        match self.place.namespace() {
+            Some(namespace) => write!(f, " -n {namespace}"),
+            None => Ok(()),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::Task;
 use super::cloudstack::COMMANDS;
-use super::kubernetes::{GRANTS, Grant, Place, Source};
+use super::kubernetes::{GRANTS, Grant, Source};
 
 /// The reference, as `deploy/docs/permissions.md` holds it.
 pub fn markdown() -> String {
@@ -25,9 +25,7 @@ pub fn markdown() -> String {
     for grant in GRANTS {
         let _ = writeln!(
             text,
-            "| {} `{}` | {} | {} | {} | {} |",
-            grant.verb,
-            resource(grant),
+            "| `{grant}` | {} | {} | {} | {} |",
             tasks(grant),
             need(grant),
             grant.purpose,
@@ -36,20 +34,6 @@ pub fn markdown() -> String {
     }
     text.push_str(END);
     text
-}
-
-/// With group, place and name, as far as there are any.
-fn resource(grant: &Grant) -> String {
-    let mut text = grant.resource.to_owned();
-    if !grant.group.is_empty() {
-        text = format!("{text}.{}", grant.group);
-    }
-    match grant.place {
-        Place::Everywhere => text,
-        Place::Named(name) => format!("{text} {name}"),
-        Place::KubeSystem => format!("{text} -n kube-system"),
-        Place::InKubeSystem(name) => format!("{text} {name} -n kube-system"),
-    }
 }
 
 fn tasks(grant: &Grant) -> String {
@@ -82,11 +66,12 @@ cloudstack-ccm check-permissions --cloud-config cloud-config --kubeconfig admin.
 
 The role User may use all of them; so may Domain Admin and Root Admin, but no administrator's command
 is ever sent. \"Project Kubernetes Service Role\" lacks some that are optional. From CloudStack 4.23 on
-a key pair can have rules of its own that allow less than its role does.
+a key pair can have rules of its own that allow less than its role does; if all that such a key lacks
+are commands that change something, their use tells it at the earliest.
 
 `plan`, `snapshot` and `--dry-run` use those that read, and no other.
 
-| Command | | | What for | Without it |
+| Command | It | Is | What for | Without it |
 |---|---|---|---|---|
 ";
 
@@ -97,7 +82,7 @@ const CLUSTER: &str = "
 `deploy/manifests/dry-run.yaml` what `--dry-run`, `plan` and `snapshot` use. Where a built-in role
 grants it, the manifest binds to that.
 
-| Verb and resource | For | | What for | Without it |
+| Verb and resource | For | Is | What for | Without it |
 |---|---|---|---|---|
 ";
 
@@ -117,6 +102,13 @@ kubectl create clusterrolebinding plan-alice --clusterrole=system:cloudstack-ccm
 | missing | it was refused, or the other side says so |
 | unknown | only its use would tell: the key may not use `listApis`, or has rules of its own |
 
-`--output json` gives the same as `{ \"kind\": \"Permissions\", \"formatVersion\": \"1.0\", ... }`. Fields
-can be added within format 1; ignore those that you don't know.
+`--output json` gives the same for programs:
+
+| Field | Holds |
+|---|---|
+| `kind`, `formatVersion` | `Permissions`, `1.0`; fields can be added within format 1, ignore those that you don't know |
+| `task` | what `--for` says |
+| `complete` | whether nothing that is needed is missing |
+| `cloudstack`, `kubernetes` | each side that was asked: `url`, `permissions`, and `version` if CloudStack tells it |
+| `permissions` | a list of `name`, `state`, `needed`, `purpose`, `without` |
 ";
