@@ -1,4 +1,4 @@
-//! From flags, environment and file to a client; and from paths to the objects of a cluster.
+//! From flags, environment and file to clients; and from paths to the objects of a cluster.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -8,8 +8,10 @@ use anyhow::{Context as _, Result, bail};
 use ccm_cloudstack::{
     Client, Credentials, HttpOptions, HttpTransport, Options, PostPolicy, Runtime,
 };
-use ccm_core::ids::ProjectId;
+use ccm_core::ids::{ClusterId, ProjectId};
 use ccm_core::model::policy::{Mode, Policy};
+use ccm_core::parse::{self, raw::RawService};
+use ccm_kubernetes::live::identity;
 use ccm_kubernetes::manifests::{self, Assume, Manifests, Source};
 use tracing::{info, warn};
 
@@ -77,11 +79,32 @@ pub(crate) fn manifest_policy(config: &Config) -> Result<Policy> {
     Ok(Policy { mode: Mode::Manifests, ..config.policy(cluster_id) })
 }
 
+/// The id of a live cluster: as configured; else the one that Services carry; else the uid of
+/// something that every cluster has.
+pub(crate) async fn cluster_id(
+    config: &Config,
+    services: &[RawService],
+    kubernetes: &kube::Client,
+) -> Result<ClusterId> {
+    if let Some(id) = &config.cluster_id {
+        return Ok(id.clone());
+    }
+    if let Some(id) = parse::cluster_id_in_use(services) {
+        return Ok(id);
+    }
+    let uid = identity::uid(kubernetes).await.context(
+        "this cluster has no id: neither ConfigMap kube-system/extension-apiserver-authentication \
+         nor namespace kube-system can be read; grant one of them, or set `cluster-id` in the \
+         cloud-config",
+    )?;
+    ClusterId::parse(&uid).context("the uid that would be the cluster id can't be used")
+}
+
 /// Reads Services and Nodes from files.
 pub(crate) fn objects(args: &ManifestArgs) -> Result<Objects> {
     let ManifestArgs { services, nodes } = args;
     if services.is_empty() {
-        bail!("where are the Services? Give --services PATH... and --nodes PATH...");
+        bail!("--nodes without --services: where are the Services? Give --services PATH...");
     }
     let source = |assume| move |path: &std::path::PathBuf| Source { path: path.clone(), assume };
     let sources: Vec<Source> = services

@@ -2,7 +2,6 @@
 //! comes back.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -25,18 +24,21 @@ pub(crate) enum Writes {
 }
 
 /// Tells of steps on stderr.
-#[derive(Debug)]
 pub(crate) struct Steps<'a> {
     console: Console,
     writes: Writes,
-    stopped: &'a AtomicBool,
+    may_go_on: &'a (dyn Fn() -> bool + Sync),
     running: Mutex<BTreeMap<StepId, Instant>>,
 }
 
 impl<'a> Steps<'a> {
-    /// `stopped` is set when no new call may go out.
-    pub(crate) fn new(console: Console, writes: Writes, stopped: &'a AtomicBool) -> Self {
-        Self { console, writes, stopped, running: Mutex::default() }
+    /// `may_go_on` is asked before each call whether it may go out.
+    pub(crate) fn new(
+        console: Console,
+        writes: Writes,
+        may_go_on: &'a (dyn Fn() -> bool + Sync),
+    ) -> Self {
+        Self { console, writes, may_go_on, running: Mutex::default() }
     }
 
     fn line(&self, mark: &str, style: &str, step: &StepId, rest: &str) {
@@ -68,7 +70,7 @@ impl Progress for Steps<'_> {
     }
 
     fn goes_on(&self) -> bool {
-        !self.stopped.load(Ordering::Relaxed)
+        (self.may_go_on)()
     }
 }
 

@@ -22,6 +22,7 @@ pub mod model;
 pub mod node;
 pub mod observe;
 pub mod parse;
+pub mod permission;
 pub mod plan;
 pub mod render;
 mod time;

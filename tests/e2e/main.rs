@@ -5,6 +5,7 @@
 //! the Lease are global to a cluster, and two controllers in one would fight. That costs a few
 //! seconds and 350 MB for each test, so `run` lets few of them run at once.
 
+mod command_line;
 mod harness;
 mod nodes;
 mod process;

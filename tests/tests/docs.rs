@@ -35,6 +35,11 @@ fn the_reference_of_codes_is_generated_from_the_tables() {
 }
 
 #[test]
+fn the_reference_of_permissions_is_generated_from_the_tables() {
+    hold_page("permissions.md", &ccm_core::permission::markdown());
+}
+
+#[test]
 fn the_reference_of_events_is_generated_from_the_tables() {
     hold_page("events.md", &ccm_core::event::markdown());
 }

@@ -2,6 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use ccm_cloudstack::{Command, Verb};
+use ccm_core::permission::Task;
+use ccm_core::permission::cloudstack::COMMANDS;
+use ccm_core::permission::kubernetes::{self, Source};
 use ccm_tests::deploy::{files, objects};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Container, PodSpec, ServiceAccount};
@@ -272,6 +276,67 @@ fn no_rule_is_open() {
             assert!(rule.non_resource_urls.is_none(), "{rule:?}");
         }
     }
+}
+
+/// A rule of RBAC, taken apart: group, resource, verb, and the names that it is for.
+type Part = (String, String, String, Vec<String>);
+
+fn parts(rule: &PolicyRule) -> Vec<Part> {
+    let PolicyRule { api_groups, resources, verbs, resource_names, .. } = rule;
+    let names = resource_names.clone().unwrap_or_default();
+    let mut parts = Vec::new();
+    for group in api_groups.iter().flatten() {
+        for resource in resources.iter().flatten() {
+            let part =
+                |verb: &String| (group.clone(), resource.clone(), verb.clone(), names.clone());
+            parts.extend(verbs.iter().map(part));
+        }
+    }
+    parts
+}
+
+#[test]
+fn the_rules_are_those_of_the_table_of_permissions() {
+    for (account, task) in [(NAME, Task::Controller), (DRY_RUN, Task::DryRun)] {
+        let granted: BTreeSet<Part> = rules(account).iter().flat_map(parts).collect();
+        let ours = kubernetes::of(task).filter(|grant| grant.source == Source::Manifest);
+        let used: BTreeSet<Part> = ours
+            .map(|grant| {
+                let names = grant.place.name().map(str::to_owned).into_iter().collect();
+                let text = str::to_owned;
+                (text(grant.group), text(grant.resource), text(grant.verb), names)
+            })
+            .collect();
+        assert_eq!(granted, used, "{account}");
+    }
+}
+
+/// Whoever may be the controller may `apply`, and whoever may be the dry run may `plan`.
+#[test]
+fn commands_need_nothing_that_the_role_named_for_them_lacks() {
+    for (task, role_of) in [(Task::Apply, Task::Controller), (Task::Plan, Task::DryRun)] {
+        assert_eq!(task.granted_by(), role_of.granted_by());
+        let lacking = kubernetes::of(task).filter(|grant| !grant.tasks.contains(&role_of));
+        assert_eq!(lacking.map(ToString::to_string).collect::<Vec<_>>(), Vec::<String>::new());
+    }
+    for task in Task::ALL {
+        let (file, role) = task.granted_by();
+        let roles: Vec<(String, ClusterRole)> = of_kind("ClusterRole");
+        let found = roles.iter().find(|(_, found)| found.metadata.name.as_deref() == Some(role));
+        let (name, _) = found.expect("the role");
+        assert_eq!(format!("deploy/manifests/{name}"), file);
+    }
+}
+
+/// Every command that the client can send is in the table, and says there whether it changes
+/// anything.
+#[test]
+fn the_table_of_permissions_has_every_command() {
+    let table: BTreeSet<(&str, bool)> =
+        COMMANDS.iter().map(|used| (used.command, used.changes)).collect();
+    let commands = Command::ALL.iter();
+    let sent = commands.map(|command| (command.name(), command.verb() != Verb::Read)).collect();
+    assert_eq!(table, sent);
 }
 
 #[test]

@@ -46,6 +46,7 @@ macro_rules! commands {
 }
 
 commands! {
+    ListApis, "listApis", Read;
     ListCapabilities, "listCapabilities", Read;
     ListNetworks, "listNetworks", Read;
     ListVpcs, "listVPCs", Read;

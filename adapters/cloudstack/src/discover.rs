@@ -4,13 +4,15 @@
 //! 2. If that is refused, or hides the version: the attribute `cloud-stack-version` of a small
 //!    answer in XML, which every role sees.
 //!
-//! Which other commands a role lacks shows when they are used ([`Client::observe`]).
+//! Which other commands a role lacks shows when they are used ([`Client::observe`]), or when somebody
+//! asks ([`Client::permissions`]).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ccm_core::exec::error::CallError;
 use ccm_core::observe::{Capabilities, RateLimit};
+use ccm_core::permission::cloudstack::without;
 use ccm_core::version::Version;
 use tracing::{info, warn};
 
@@ -87,7 +89,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
     pub(crate) fn note_denied(&self, command: &'static str) {
         let now = self.runtime.now();
         if self.learned().denied.insert(command, now).is_none() {
-            let cost = cost_of(command);
+            let cost = without(command);
             warn!(command, cost, "the role may not use a command");
         }
     }
@@ -122,24 +124,11 @@ impl<T: Transport, R: Runtime> Client<T, R> {
     }
 }
 
-/// What goes without an optional command.
-fn cost_of(command: &str) -> &'static str {
-    match command {
-        "listCapabilities" => "the rate limit is learned by being refused",
-        "listVPCs" => "whether a VPC has a Firewall service is found out by trying",
-        "listNetworkACLLists" => "ACL lists are known by what networks say of them",
-        "listNetworkACLs" => "ports of VPC tiers are not opened",
-        "listPortForwardingRules" => {
-            "port forwards on an address show only as rules of an unknown kind before its release"
-        }
-        "createTags" => "objects are not tagged; ownership is known without",
-        _ => "Services that need it fail",
-    }
-}
-
 /// `cloudstackversion`, `apilimitmax`, `apilimitinterval`. The latter two are there only while
 /// the server throttles; the version can be hidden by a setting.
-fn read_capabilities(answer: &Object) -> Result<(Option<Version>, Option<RateLimit>), DecodeError> {
+pub(crate) fn read_capabilities(
+    answer: &Object,
+) -> Result<(Option<Version>, Option<RateLimit>), DecodeError> {
     let Some(capability) = answer.get("capability") else {
         return Ok((None, None));
     };

@@ -29,6 +29,7 @@ mod machines;
 mod meter;
 mod observe;
 mod pages;
+mod permissions;
 mod secret;
 pub mod sign;
 mod transport;
@@ -40,6 +41,7 @@ mod tests;
 pub use client::{Client, Options, PostPolicy};
 pub use command::{Command, Verb};
 pub use meter::{Ending, Meter};
+pub use permissions::{Permissions, Standing};
 pub use secret::Credentials;
 pub use transport::{HttpOptions, HttpTransport, TransportConfigError};
 pub use wire::{

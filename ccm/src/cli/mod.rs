@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ccm_core::ids::ServiceKey;
+use ccm_core::permission::Task;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{
@@ -20,7 +21,7 @@ use clap::{
 };
 
 use crate::config::{Overrides, Setting};
-use values::{service_key, short_duration};
+use values::{service_key, short_duration, task};
 
 pub use controller::{
     Beliefs, CertificateFiles, ControllerArgs, ControllerOptions, ElectionOptions, FlagError,
@@ -150,34 +151,62 @@ pub enum Verb {
 Exit codes: 0 a plan was made, 1 error. With --detailed-exitcode: 0 nothing to do, 1 error,
 2 there are changes.
 
-Services and Nodes come from manifests (`kubectl get services,nodes -A -o yaml` makes such), and
-CloudStack is read live. Or everything comes from a snapshot, and then there is no network traffic
-at all. Writes to Kubernetes are shown and not counted: files don't keep them.
+Services and Nodes come from a live cluster, the one of --kubeconfig or $KUBECONFIG, or the one that
+the program runs in. Or they come from manifests (`kubectl get services,nodes -A -o yaml` makes
+such). CloudStack is read live. Or everything comes from a snapshot, and then there is no network
+traffic at all.
 
+Against a live cluster, writes to Kubernetes count as changes; for files they are shown and not
+counted, because files don't keep them. Nothing is watched, and no Lease is taken, so this can run
+beside a controller: what that one did not do yet, or can't do, is what the plan shows.
+
+  cloudstack-ccm plan --cloud-config cloud.conf --kubeconfig admin.conf --context prod
   cloudstack-ccm plan --cloud-config cloud.conf --services services/ --nodes nodes/
   cloudstack-ccm plan --from snapshot.json --output json")]
     Plan(PlanArgs),
     /// Do what a saved plan says, unless the world has moved since
     #[command(after_help = "\
-CloudStack is read again and planned again. If any step of the saved plan would be another one now,
-nothing is done and the differences are listed; changes elsewhere don't matter. Services are done
-one after the other, each one only if its steps are still the saved ones. On ctrl-C the running
-calls are finished and no new one is started.
+CloudStack, and the cluster if the plan is of a live one, are read again and planned again. If any
+step of the saved plan would be another one now, nothing is done and the differences are listed;
+changes elsewhere don't matter. Services are done one after the other, each one only if its steps
+are still the saved ones. On ctrl-C the running calls are finished and no new one is started.
+
+In a live cluster the Lease of the controller is held meanwhile: a controller that leads already does
+by itself what is to be done, so then nothing is applied. A plan of manifests writes nothing to
+Kubernetes.
 
 Exit codes: 0 all done, 1 error or a failed step, 4 refused because the world has moved.
+
+  cloudstack-ccm plan --cloud-config cloud.conf --kubeconfig admin.conf --out plan.json
+  cloudstack-ccm apply plan.json --cloud-config cloud.conf --kubeconfig admin.conf
 
   cloudstack-ccm plan --cloud-config cloud.conf --services s/ --nodes n/ --out plan.json
   cloudstack-ccm apply plan.json --cloud-config cloud.conf")]
     Apply(ApplyArgs),
     /// Save what planning needs in one file, to plan from it later or elsewhere
     #[command(after_help = "\
-The file holds Services, Nodes and the state of CloudStack as far as planning looks at it. No secret
-is in it. With --pseudonymise it holds no name, id or address of yours either, and still leads to
+The file holds Services, Nodes and the state of CloudStack as far as planning looks at it, from the
+same places as for `plan`. No secret is in it. With --pseudonymise it holds no name, id or address of yours either, and still leads to
 the same plan: attach that to a bug report.
 
-  cloudstack-ccm snapshot --cloud-config cloud.conf --services s/ --nodes n/ --out snapshot.json
+  cloudstack-ccm snapshot --cloud-config cloud.conf --kubeconfig admin.conf --out snapshot.json
   cloudstack-ccm plan --from snapshot.json")]
     Snapshot(SnapshotArgs),
+    /// Tell what the credentials may do, and what is lost without the rest
+    #[command(after_help = "\
+CloudStack is asked if --cloud-config is given, or $CLOUDSTACK_ENDPOINT is set; a cluster if
+--kubeconfig or --context is given, $KUBECONFIG is set, or the program runs in a pod. Either alone
+will do. Nothing is changed: commands that read are tried, listApis tells of the others, and the API
+server says what it would allow (SelfSubjectAccessReview).
+
+Exit codes: 0 all that is needed is there, 1 error, 2 something that is needed is missing. What is
+optional does not count.
+
+  cloudstack-ccm check-permissions --cloud-config cloud.conf
+  cloudstack-ccm check-permissions --kubeconfig admin.conf --for plan
+  kubectl -n kube-system exec deploy/cloud-controller-manager -- \\
+      /app/cloudstack-ccm check-permissions --cloud-config /config/cloud-config")]
+    CheckPermissions(CheckPermissionsArgs),
     /// Serve a CloudStack model over HTTP, to try things on
     #[command(after_help = "\
 It speaks CloudStack's API: signatures, async jobs, paging, roles, the differences between releases.
@@ -207,14 +236,39 @@ pub struct ConnectArgs {
     pub settings: SettingFlags,
 }
 
-/// Where Services and Nodes come from.
+/// Where Services and Nodes come from: files, or else a live cluster.
+#[derive(Debug, Args)]
+pub struct ObjectArgs {
+    /// Files.
+    #[command(flatten)]
+    pub manifests: ManifestArgs,
+    /// A live cluster.
+    #[command(flatten)]
+    pub cluster: KubeArgs,
+}
+
+/// Which cluster is meant.
+#[derive(Debug, Args)]
+pub struct KubeArgs {
+    /// Kubeconfig of the cluster [default: $KUBECONFIG, ~/.kube/config, or the service account of
+    /// the pod].
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig [default: its current one].
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+}
+
+/// Manifests of Services and Nodes.
 #[derive(Debug, Args)]
 pub struct ManifestArgs {
     /// Manifests of Services: files, or directories with *.yaml, *.yml and *.json.
     #[arg(long, value_name = "PATH", num_args = 1.., action = clap::ArgAction::Append)]
+    #[arg(conflicts_with_all = ["kubeconfig", "context"])]
     pub services: Vec<PathBuf>,
     /// Manifests of Nodes, likewise.
     #[arg(long, value_name = "PATH", num_args = 1.., action = clap::ArgAction::Append)]
+    #[arg(conflicts_with_all = ["kubeconfig", "context"])]
     pub nodes: Vec<PathBuf>,
 }
 
@@ -222,14 +276,15 @@ pub struct ManifestArgs {
 #[derive(Debug, Args)]
 pub struct PlanArgs {
     /// Plan from this snapshot, without any network.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["cloud_config", "services", "nodes"])]
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["cloud_config", "services", "nodes", "kubeconfig", "context"])]
     pub from: Option<PathBuf>,
     /// CloudStack.
     #[command(flatten)]
     pub connect: ConnectArgs,
     /// Kubernetes.
     #[command(flatten)]
-    pub manifests: ManifestArgs,
+    pub objects: ObjectArgs,
     /// Plan this Service only; may be given several times. The others are still looked at: shared
     /// addresses and ports need them.
     #[arg(long = "service", value_name = "NAMESPACE/NAME", value_parser = service_key)]
@@ -245,12 +300,12 @@ pub struct PlanArgs {
     pub detailed_exitcode: bool,
 }
 
-/// Form of a plan.
+/// Form of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Form {
     /// For people.
     Human,
-    /// For programs; the schema is deploy/plan.schema.json.
+    /// For programs; of a plan, the schema is deploy/plan.schema.json.
     Json,
 }
 
@@ -263,6 +318,13 @@ pub struct ApplyArgs {
     /// CloudStack.
     #[command(flatten)]
     pub connect: ConnectArgs,
+    /// For a plan of a live cluster: that cluster.
+    #[command(flatten)]
+    pub cluster: KubeArgs,
+    /// The Lease to hold meanwhile, so that no controller works.
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = service_key)]
+    #[arg(default_value = "kube-system/cloud-controller-manager")]
+    pub lease: ServiceKey,
 }
 
 /// Flags of `snapshot`.
@@ -273,13 +335,30 @@ pub struct SnapshotArgs {
     pub connect: ConnectArgs,
     /// Kubernetes.
     #[command(flatten)]
-    pub manifests: ManifestArgs,
+    pub objects: ObjectArgs,
     /// The file to write.
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
     /// Replace names, ids, addresses and free texts; the plan stays the same.
     #[arg(long, visible_alias = "pseudonymize")]
     pub pseudonymise: bool,
+}
+
+/// Flags of `check-permissions`.
+#[derive(Debug, Args)]
+pub struct CheckPermissionsArgs {
+    /// CloudStack.
+    #[command(flatten)]
+    pub connect: ConnectArgs,
+    /// Kubernetes.
+    #[command(flatten)]
+    pub cluster: KubeArgs,
+    /// What the credentials are to do; `plan` is for `snapshot` too.
+    #[arg(long = "for", value_name = "TASK", default_value = "controller", value_parser = task())]
+    pub task: Task,
+    /// Form of the answer on stdout.
+    #[arg(long, value_name = "FORM", default_value = "human")]
+    pub output: Form,
 }
 
 /// Flags of `simulate`.

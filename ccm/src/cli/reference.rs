@@ -127,27 +127,29 @@ no output, log line or file.
 
 With flags and no command the program is the controller; `controller-flags.md` lists its flags.
 
-| Exit code | `plan` | `apply` | others |
-|---|---|---|---|
-| 0 | planned; with `--detailed-exitcode`: nothing to do | all done | done |
-| 1 | error | error, a failed step, or interrupted | error |
-| 2 | with `--detailed-exitcode`: there are changes | | |
-| 4 | | refused, because the world has moved | |
+| Exit code | `plan` | `apply` | `check-permissions` | others |
+|---|---|---|---|---|
+| 0 | planned; with `--detailed-exitcode`: nothing to do | all done | all that is needed is there | done |
+| 1 | error | error, a failed step, or interrupted | error | error |
+| 2 | with `--detailed-exitcode`: there are changes | | something that is needed is missing | |
+| 4 | | refused, because the world has moved | | |
 
 | File | Written by | Read by | Holds |
 |---|---|---|---|
 | saved plan | `plan --out` | `apply` | policy, Services, Nodes, the plan |
 | snapshot | `snapshot --out` | `plan --from` | policy, Services, Nodes, the state of CloudStack |
 | world | you | `simulate` | what a CloudStack model holds at first; `deploy/world.schema.json` |
-| cloud-config | you, or `simulate --cloud-config-out` | `plan`, `apply`, `snapshot` | `configuration.md` |
+| cloud-config | you, or `simulate --cloud-config-out` | `plan`, `apply`, `snapshot`, `check-permissions` | `configuration.md` |
+| kubeconfig | you | the same | the cluster, and who asks |
 
 The JSON of `plan --output json` has the form of `deploy/plan.schema.json`; a saved plan has it in
-`document`. Fields can be added within format 1; ignore those that you don't know.
+`document`. That of `check-permissions` stands in `permissions.md`. Fields can be added within
+format 1; ignore those that you don't know.
 
-`apply` reads CloudStack and plans again, with the Services and Nodes of the saved plan. If a step of
-any Service with saved steps is not the same any more, nothing is done. Then Services are done one
-after the other, in the order of the plan; from the second one on, CloudStack is read again before
-each, and a Service whose steps have become others meanwhile is left as it is (exit code 4 at the
-end). A failed step skips what depends on it, and other Services go on. A new plan always continues
-from where things are.
+`apply` reads CloudStack and plans again, with the Services and Nodes of the saved plan, or with those
+that the cluster has by now if the plan is of a live one. If a step of any Service with saved steps is
+not the same any more, nothing is done. Then Services are done one after the other, in the order of
+the plan; from the second one on, both sides are read again before each, and a Service whose steps
+have become others meanwhile is left as it is (exit code 4 at the end). A failed step skips what
+depends on it, and other Services go on. A new plan always continues from where things are.
 ";

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use ccm_core::ids::ServiceKey;
+use ccm_core::permission::Task;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::config::duration;
 
@@ -40,6 +42,15 @@ pub(super) fn service_key(text: &str) -> Result<ServiceKey, String> {
         }
         Some(_) | None => Err("expected NAMESPACE/NAME, for example `shop/web`".to_owned()),
     }
+}
+
+/// What credentials are to do.
+pub(super) fn task() -> impl TypedValueParser<Value = Task> {
+    let names = PossibleValuesParser::new(Task::ALL.map(Task::name));
+    names.try_map(|name| {
+        let known = Task::ALL.into_iter().find(|task| task.name() == name);
+        known.ok_or("expected one of the possible values")
+    })
 }
 
 #[cfg(test)]

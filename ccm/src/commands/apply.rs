@@ -1,8 +1,8 @@
 //! `apply`: what a saved plan says, and nothing else.
 //!
-//! 1. CloudStack is read and every Service with saved steps is planned again. Any difference
-//!    refuses the whole plan.
-//! 2. Services are done in the order of the plan. From the second one on, CloudStack is read again
+//! 1. Both sides are read (files stay as they were saved) and every Service with saved steps is
+//!    planned again. Any difference refuses the whole plan.
+//! 2. Services are done in the order of the plan. From the second one on, both sides are read again
 //!    first: a Service whose steps are not the saved ones any more (what ran before it, or somebody
 //!    else, changed something that it touches) is left as it is, and the others go on.
 //! 3. A failed step skips its dependents. Other Services go on.
@@ -14,21 +14,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Result, bail};
 use ccm_cloudstack::{Client, HttpTransport, Runtime as _, TokioRuntime};
 use ccm_core::ids::ServiceKey;
+use ccm_core::model::Learned;
 use ccm_core::model::policy::{Mode, Policy};
-use ccm_core::model::{Desired, Learned};
-use ccm_core::observe::index::Observed;
-use ccm_core::plan::Planned;
+use ccm_core::permission::Task;
+use ccm_core::plan::action::Kind;
 use ccm_core::plan::planner::{Depth, Planner};
+use ccm_core::plan::{Planned, StepId};
 use ccm_core::render::document::{Document, StepView};
 use ccm_core::render::human::counted;
 
-use super::{Exit, VERSION};
-use crate::cli::ApplyArgs;
+use super::{Exit, VERSION, cluster};
+use crate::cli::{ApplyArgs, KubeArgs};
 use crate::config::Config;
 use crate::connect;
 use crate::console::Console;
-use crate::driver::{self, Progress as _, SharedLanes};
+use crate::controller::Turn;
+use crate::driver::{self, Progress as _, SharedLanes, World};
 use crate::moved::differences;
+use crate::ports::Cluster;
 use crate::progress::{Steps, Writes, shortfall};
 use crate::saved::SavedPlan;
 
@@ -37,21 +40,68 @@ pub(super) async fn run(args: &ApplyArgs, console: Console) -> Result<Exit> {
     let saved = SavedPlan::read(&args.plan)?;
     let config = connect::config(&args.connect)?;
     same_scope(&saved.policy, &config)?;
-    let steps = by_service(&saved.document);
-    if steps.is_empty() {
+    if by_service(&saved.document).is_empty() {
         console.print("Applied: no changes; the plan has no steps.\n")?;
         return Ok(Exit::Done);
     }
-    let client = connect::client(&config, saved.policy.project.as_ref(), TokioRuntime)?;
-    let stopped = stop_on_interrupt(console);
-    let mut apply = Apply { saved: &saved, client, console, learned: Learned::default() };
-    apply.all(&steps, &stopped).await
+    match saved.policy.mode {
+        Mode::Manifests => from_files(args, &saved, &config, console).await,
+        Mode::Cluster => to_cluster(args, &saved, &config, console).await,
+    }
 }
 
-struct Apply<'a> {
+/// Nothing keeps writes to Services from files, so they don't count.
+async fn from_files(
+    args: &ApplyArgs,
+    saved: &SavedPlan,
+    config: &Config,
+    console: Console,
+) -> Result<Exit> {
+    let KubeArgs { kubeconfig, context } = &args.cluster;
+    if kubeconfig.is_some() || context.is_some() {
+        bail!(
+            "the plan was made from files, and is applied without a cluster; for one of a live \
+             cluster, `plan --kubeconfig` without --services"
+        );
+    }
+    let stopped = stop_on_interrupt(console);
+    let goes_on = || !stopped.load(Ordering::Relaxed);
+    Apply::new(saved, config, &saved.objects, console, &goes_on)?.all().await
+}
+
+/// While no controller works.
+async fn to_cluster(
+    args: &ApplyArgs,
+    saved: &SavedPlan,
+    config: &Config,
+    console: Console,
+) -> Result<Exit> {
+    let (cluster, _) = cluster::open(&args.cluster, config, Task::Apply, console).await?;
+    if cluster.id != saved.policy.cluster_id {
+        let (url, id, planned) = (&cluster.url, &cluster.id, &saved.policy.cluster_id);
+        bail!("the plan was made for cluster {planned}, and {url} is cluster {id}");
+    }
+    console.say(&format!("waiting for the Lease {}", args.lease));
+    let turn = Turn::take(cluster.client.clone(), &args.lease).await?;
+    let stopped = stop_on_interrupt(console);
+    let goes_on = || !stopped.load(Ordering::Relaxed) && turn.lasts();
+    let ended = match Apply::new(saved, config, &cluster, console, &goes_on) {
+        Ok(mut apply) => apply.all().await,
+        Err(error) => Err(error),
+    };
+    if !turn.lasts() {
+        console.say("the Lease was lost: no new call was started since");
+    }
+    turn.end().await;
+    ended
+}
+
+struct Apply<'a, K> {
     saved: &'a SavedPlan,
     client: Client<HttpTransport, TokioRuntime>,
+    cluster: &'a K,
     console: Console,
+    goes_on: &'a (dyn Fn() -> bool + Sync),
     learned: Learned,
 }
 
@@ -71,13 +121,26 @@ struct Tally {
     left: Vec<String>,
 }
 
-impl Apply<'_> {
-    async fn all(&mut self, services: &[Saved<'_>], stopped: &AtomicBool) -> Result<Exit> {
-        let mut world = self.observe().await?;
+impl<'a, K: Cluster> Apply<'a, K> {
+    fn new(
+        saved: &'a SavedPlan,
+        config: &Config,
+        cluster: &'a K,
+        console: Console,
+        goes_on: &'a (dyn Fn() -> bool + Sync),
+    ) -> Result<Self> {
+        let client = connect::client(config, saved.policy.project.as_ref(), TokioRuntime)?;
+        Ok(Self { saved, client, cluster, console, goes_on, learned: Learned::default() })
+    }
+
+    async fn all(&mut self) -> Result<Exit> {
+        let services = by_service(&self.saved.document);
+        let mut world = self.read().await?;
         let mut refused = Vec::new();
-        for service in services {
-            let (_, found) = self.plan(&world, service)?;
-            refused.extend(found.into_iter().map(|text| format!("  {}: {text}", service.key)));
+        for service in &services {
+            if let Err(found) = self.plan(&world, service)? {
+                refused.extend(found.into_iter().map(|text| format!("  {}: {text}", service.key)));
+            }
         }
         if !refused.is_empty() {
             self.console
@@ -90,71 +153,76 @@ impl Apply<'_> {
         }
         let mut tally = Tally::default();
         for (index, service) in services.iter().enumerate() {
-            if stopped.load(Ordering::Relaxed) {
+            if !(self.goes_on)() {
                 tally.left.push(service.key.to_string());
                 continue;
             }
             if index > 0 {
-                world = self.observe().await?;
+                world = self.read().await?;
             }
-            let (planned, found) = self.plan(&world, service)?;
-            if found.is_empty() {
-                self.execute(&planned, stopped, &mut tally).await?;
-            } else {
-                self.console
-                    .say(&format!("{}: left as it is, its plan is another one now", service.key));
-                for text in &found {
-                    self.console.say(&format!("  {text}"));
+            match self.plan(&world, service)? {
+                Ok(planned) => self.execute(&planned, &mut tally).await?,
+                Err(found) => {
+                    self.console.say(&format!(
+                        "{}: left as it is, its plan is another one now",
+                        service.key
+                    ));
+                    for text in &found {
+                        self.console.say(&format!("  {text}"));
+                    }
+                    tally.moved += 1;
                 }
-                tally.moved += 1;
             }
         }
         self.close(&tally)
     }
 
-    async fn observe(&self) -> Result<(Desired, Observed)> {
-        let SavedPlan { policy, objects, .. } = self.saved;
-        let desired = driver::desire(objects, policy, self.learned.clone());
-        let observed = driver::observe(&self.client, &desired, policy, Depth::Thorough).await?;
-        Ok((desired, observed))
+    async fn read(&self) -> Result<World> {
+        let policy = &self.saved.policy;
+        let learned = self.learned.clone();
+        let read = driver::read(&self.client, self.cluster, policy, learned, Depth::Thorough);
+        Ok(read.await?)
     }
 
-    /// The plan as of now, and how it differs from the saved one.
+    /// The plan as of now if it is the saved one, else how it differs.
     fn plan(
         &self,
-        (desired, observed): &(Desired, Observed),
+        World { desired, observed }: &World,
         service: &Saved<'_>,
-    ) -> Result<(Planned, Vec<String>)> {
-        let policy = &self.saved.policy;
-        let planner = Planner::new(desired, observed, policy, TokioRuntime.now());
+    ) -> Result<Result<Planned, Vec<String>>> {
+        if !desired.services.contains_key(&service.key) {
+            return Ok(Err(vec!["there is no such Service any more".to_owned()]));
+        }
+        let planner = Planner::new(desired, observed, &self.saved.policy, TokioRuntime.now());
         let fresh = planner.plan(&service.key)?;
         let document = Document::new(&planner, std::slice::from_ref(&fresh), VERSION);
-        // Nothing keeps writes to Services from files, so they don't count.
-        let counts = |step: &&StepView| policy.mode == Mode::Cluster || step.kind != "write";
+        let counts = |step: &&StepView| self.writes() == Writes::Shown || step.kind != "write";
         let saved: Vec<StepView> = service.steps.iter().copied().filter(counts).cloned().collect();
         let now: Vec<StepView> = document.steps.iter().filter(counts).cloned().collect();
         let found = differences(&saved, &now);
-        Ok((fresh, found))
+        Ok(if found.is_empty() { Ok(fresh) } else { Err(found) })
     }
 
-    async fn execute(
-        &mut self,
-        planned: &Planned,
-        stopped: &AtomicBool,
-        tally: &mut Tally,
-    ) -> Result<()> {
+    fn writes(&self) -> Writes {
+        match self.saved.policy.mode {
+            Mode::Cluster => Writes::Shown,
+            Mode::Manifests => Writes::Hidden,
+        }
+    }
+
+    async fn execute(&mut self, planned: &Planned, tally: &mut Tally) -> Result<()> {
         let plan = &planned.plan;
         self.console.say(&plan.service.to_string());
-        let progress = Steps::new(self.console, Writes::Hidden, stopped);
+        let writes = self.writes();
+        let progress = Steps::new(self.console, writes, self.goes_on);
         let lanes = SharedLanes::default();
-        let objects = &self.saved.objects;
-        let outcome = driver::execute(&self.client, objects, plan, &lanes, &progress).await?;
+        let outcome = driver::execute(&self.client, self.cluster, plan, &lanes, &progress).await?;
         self.learned.absorb(outcome.lessons.clone(), TokioRuntime.now());
-        let is_call = |id: &&ccm_core::plan::StepId| {
+        let counts = |id: &&StepId| {
             let step = plan.step(id);
-            step.is_some_and(|step| step.action.kind() != ccm_core::plan::action::Kind::Write)
+            step.is_some_and(|step| writes == Writes::Shown || step.action.kind() != Kind::Write)
         };
-        tally.steps += outcome.done.iter().filter(is_call).count();
+        tally.steps += outcome.done.iter().filter(counts).count();
         tally.services += 1;
         if outcome.is_success() {
             return Ok(());

@@ -1,6 +1,8 @@
 //! The commands, one file each, and what they have in common: logging, exit codes, errors.
 
 mod apply;
+mod check_permissions;
+mod cluster;
 mod demo;
 mod plan;
 mod simulate;
@@ -35,6 +37,8 @@ pub(crate) enum Exit {
     Failed,
     /// There are changes: 2, if that was asked for.
     Changes,
+    /// Something that is needed is missing: 2.
+    Missing,
     /// Refused, because the world has moved: 4.
     Moved,
 }
@@ -44,7 +48,7 @@ impl From<Exit> for ExitCode {
         Self::from(match exit {
             Exit::Done => 0,
             Exit::Failed => 1,
-            Exit::Changes => 2,
+            Exit::Changes | Exit::Missing => 2,
             Exit::Moved => 4,
         })
     }
@@ -81,6 +85,7 @@ fn start(cli: Cli, console: Console) -> Result<Exit> {
             Verb::Plan(args) => plan::run(&args, console).await,
             Verb::Apply(args) => apply::run(&args, console).await,
             Verb::Snapshot(args) => snapshot::run(&args, console).await,
+            Verb::CheckPermissions(args) => check_permissions::run(&args, console).await,
             Verb::Simulate(args) => simulate::run(args, console).await,
             Verb::Demo(args) => demo::run(&args, console).await,
         }

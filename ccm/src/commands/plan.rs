@@ -1,7 +1,6 @@
-//! `plan`: what would be done, from manifests and a live cloud or from a snapshot.
+//! `plan`: what would be done, from a live cluster or manifests and a live cloud, or from a snapshot.
 
 use anyhow::{Result, bail};
-use ccm_cloudstack::{Runtime as _, TokioRuntime};
 use ccm_core::ids::ServiceKey;
 use ccm_core::model::Learned;
 use ccm_core::observe::index::Observed;
@@ -9,9 +8,8 @@ use ccm_core::plan::Planned;
 use ccm_core::plan::planner::Planner;
 use ccm_core::render::document::Document;
 use ccm_core::render::human;
-use jiff::Timestamp;
 
-use super::{Exit, VERSION};
+use super::{Exit, VERSION, snapshot};
 use crate::cli::{Form, PlanArgs};
 use crate::console::Console;
 use crate::driver;
@@ -19,15 +17,11 @@ use crate::saved::{self, SavedPlan, Snapshot};
 
 /// Plans, prints, and saves if asked to.
 pub(super) async fn run(args: &PlanArgs, console: Console) -> Result<Exit> {
-    let (inputs, now) = match &args.from {
-        Some(path) => {
-            let snapshot = Snapshot::read(path)?;
-            let at = snapshot.cloud.at;
-            (snapshot, at)
-        }
-        None => (gather(args).await?, TokioRuntime.now()),
+    let inputs = match &args.from {
+        Some(path) => Snapshot::read(path)?,
+        None => snapshot::take(&args.connect, &args.objects, console).await?,
     };
-    let document = document(&inputs, &args.only, now)?;
+    let document = document(&inputs, &args.only)?;
     if let Some(path) = &args.out {
         let Snapshot { policy, objects, .. } = inputs;
         saved::write(path, &SavedPlan::new(policy, objects, document.clone()))?;
@@ -41,15 +35,12 @@ pub(super) async fn run(args: &PlanArgs, console: Console) -> Result<Exit> {
     Ok(if changes { Exit::Changes } else { Exit::Done })
 }
 
-async fn gather(args: &PlanArgs) -> Result<Snapshot> {
-    super::snapshot::take(&args.connect, &args.manifests).await
-}
-
-fn document(inputs: &Snapshot, only: &[ServiceKey], now: Timestamp) -> Result<Document> {
+/// As of the moment when CloudStack was read, so that a snapshot leads to the same plan.
+fn document(inputs: &Snapshot, only: &[ServiceKey]) -> Result<Document> {
     let Snapshot { kind: _, format_version: _, policy, objects, cloud } = inputs;
     let desired = driver::desire(objects, policy, Learned::default());
     let observed = Observed::new(cloud.clone());
-    let planner = Planner::new(&desired, &observed, policy, now);
+    let planner = Planner::new(&desired, &observed, policy, cloud.at);
     let plans =
         if only.is_empty() { driver::plan_all(&planner)? } else { selected(&planner, only)? };
     Ok(Document::new(&planner, &plans, VERSION))

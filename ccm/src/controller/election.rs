@@ -65,6 +65,11 @@ impl Leadership {
         self.standing.subscribe()
     }
 
+    /// Who holds the Lease, as far as is known.
+    pub(super) fn holder(&self) -> Option<String> {
+        self.election().holder().map(ToOwned::to_owned)
+    }
+
     /// Gives the Lease up; [`Standing::Released`] says when that is done.
     pub(super) fn release(&self) {
         self.election().release(self.clock.now());
@@ -93,7 +98,7 @@ impl Leadership {
                     }
                 }
             }
-            let seen = self.election().holder().map(ToOwned::to_owned);
+            let seen = self.holder();
             if seen != holder {
                 info!(holder = seen.as_deref().unwrap_or("nobody"), "the Lease is held");
                 holder = seen;

@@ -5,6 +5,7 @@
 //! | `process.rs` | start, leadership, stop |
 //! | `work.rs` | what a leader does |
 //! | `election.rs` | the Lease: who may change anything |
+//! | `turn.rs` | the Lease, as long as a command changes something |
 //! | `monitored.rs` | CloudStack, as it answers: health and metrics |
 //! | `live.rs` | the watched cluster, as the controllers need it |
 //! | `services/` | the Service controller |
@@ -26,6 +27,7 @@ mod process;
 mod recorder;
 pub mod services;
 pub mod snapshots;
+mod turn;
 mod work;
 
 use std::collections::BTreeMap;
@@ -39,6 +41,7 @@ use jiff::Timestamp;
 use crate::ports::Cluster;
 
 pub(crate) use process::run;
+pub(crate) use turn::Turn;
 
 /// From 0.0 to 1.0, from random text: the first 32 bits of a UUID.
 fn jitter(uuid: &str) -> f64 {

@@ -9,7 +9,7 @@ use ccm_core::controllers::Controller;
 use ccm_core::event::correlate::ObjectRef;
 use ccm_core::event::{Occasion, Turn};
 use ccm_core::exec::error::{CallError, Fault};
-use ccm_kubernetes::live::connect;
+use ccm_kubernetes::live::connect::{Whom, api_server};
 use ccm_kubernetes::live::events::EventWriter;
 use ccm_kubernetes::live::lease::LeaseLock;
 use ccm_kubernetes::live::review::Reviewer;
@@ -90,8 +90,7 @@ impl Process {
         config: Config,
         stop: CancellationToken,
     ) -> Result<Self> {
-        let kubernetes =
-            connect::client(options.kubeconfig.as_deref(), options.master.as_deref()).await?;
+        let kubernetes = kubernetes(&options, options.kubeconfig.as_deref()).await?;
         let metrics = Arc::new(Metrics::new(VERSION));
         metrics.dry_run(options.dry_run);
         let health = Health::new();
@@ -274,6 +273,14 @@ impl Process {
     }
 }
 
+async fn kubernetes(
+    options: &ControllerOptions,
+    kubeconfig: Option<&std::path::Path>,
+) -> Result<kube::Client> {
+    let whom = Whom { kubeconfig, context: None, master: options.master.as_deref() };
+    Ok(api_server(whom).await?.client)
+}
+
 /// The latest plans, in a dry run.
 fn shown(
     options: &ControllerOptions,
@@ -293,8 +300,8 @@ async fn serve(
 ) -> Result<Server> {
     let reviewer = async |own: &Option<std::path::PathBuf>| {
         let kubeconfig = own.as_ref().or(options.kubeconfig.as_ref());
-        let client = connect::client(kubeconfig.map(AsRef::as_ref), options.master.as_deref());
-        anyhow::Ok(Reviewer::new(client.await?))
+        let client = kubernetes(options, kubeconfig.map(AsRef::as_ref)).await?;
+        anyhow::Ok(Reviewer::new(client))
     };
     let reviews = Delegated {
         authentication: reviewer(&serving.authentication_kubeconfig).await?,
@@ -324,7 +331,8 @@ impl Fence for WhileLeading {
     }
 }
 
-fn hostname() -> String {
+/// The name of this machine.
+pub(super) fn hostname() -> String {
     let name = hostname::get().ok().and_then(|name| name.into_string().ok());
     name.unwrap_or_else(|| "cloudstack-ccm".to_owned())
 }

@@ -7,19 +7,19 @@ use ccm_cloudstack::TokioRuntime;
 use ccm_core::controllers::Controller;
 use ccm_core::ids::{ClusterId, ServiceKey};
 use ccm_core::node::lifecycle::LifecyclePolicy;
-use ccm_core::parse::{self, ParseContext};
+use ccm_core::parse::ParseContext;
 use ccm_kubernetes::convert;
 use ccm_kubernetes::live::nodes::NodeWriter;
 use ccm_kubernetes::live::services::{WatchedCluster, key};
 use ccm_kubernetes::live::watch::watch;
 use futures_util::{Stream, stream};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Service};
+use k8s_openapi::api::core::v1::{Node, Service};
+use kube::Api;
 use kube::runtime::reflector::Store;
-use kube::{Api, Resource as _};
 use tokio::sync::{mpsc, watch as latest};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info};
+use tracing::info;
 
 use super::lifecycle::LifecycleController;
 use super::live::LiveCluster;
@@ -27,10 +27,10 @@ use super::monitored::MonitoredCloud;
 use super::nodes::{self, NodeController};
 use super::plans::LatestPlans;
 use super::ports::{Fence, Tell};
-
 use super::services::{self, Queue, Schedule, ServiceController};
 use crate::cli::ControllerOptions;
 use crate::config::Config;
+use crate::connect;
 use crate::metrics::Metrics;
 use crate::serve::Health;
 
@@ -69,7 +69,9 @@ impl Work<'_> {
             () = self.stop.cancelled() => return Ok(()),
         }
         caches.holds();
-        let cluster_id = self.cluster_id(&watches.services).await?;
+        let services: Vec<_> =
+            watches.services.state().iter().map(|found| convert::service(found)).collect();
+        let cluster_id = connect::cluster_id(self.config, &services, self.kubernetes).await?;
         info!(%cluster_id, "the cluster id is known");
         let cluster = self.cluster(&watches, &cluster_id);
         tokio::join!(
@@ -107,43 +109,6 @@ impl Work<'_> {
         );
         let context = ParseContext { cluster_id: cluster_id.clone() };
         Arc::new(LiveCluster::new(services, NodeWriter::new(self.kubernetes.clone()), context))
-    }
-
-    /// As configured; else the one that Services carry; else that of an object that every cluster
-    /// has and that the stock role may read; else that of the namespace that every cluster has.
-    async fn cluster_id(&self, services: &Store<Service>) -> Result<ClusterId> {
-        if let Some(id) = &self.config.cluster_id {
-            return Ok(id.clone());
-        }
-        let services: Vec<_> =
-            services.state().iter().map(|found| convert::service(found)).collect();
-        if let Some(id) = parse::cluster_id_in_use(&services) {
-            return Ok(id);
-        }
-        let uid = match self.uid_of_authentication().await {
-            Ok(uid) => uid,
-            Err(error) => {
-                debug!(%error, "the cluster id is taken from namespace kube-system");
-                self.uid_of_kube_system().await.context(
-                    "this cluster has no id: neither ConfigMap \
-                     kube-system/extension-apiserver-authentication nor namespace kube-system can \
-                     be read; grant one of them, or set `cluster-id` in the cloud-config",
-                )?
-            }
-        };
-        ClusterId::parse(&uid).context("the uid that would be the cluster id can't be used")
-    }
-
-    async fn uid_of_authentication(&self) -> kube::Result<String> {
-        let maps: Api<ConfigMap> = Api::namespaced(self.kubernetes.clone(), "kube-system");
-        let map = maps.get("extension-apiserver-authentication").await?;
-        Ok(map.meta().uid.clone().unwrap_or_default())
-    }
-
-    async fn uid_of_kube_system(&self) -> kube::Result<String> {
-        let namespaces: Api<Namespace> = Api::all(self.kubernetes.clone());
-        let namespace = namespaces.get("kube-system").await?;
-        Ok(namespace.meta().uid.clone().unwrap_or_default())
     }
 
     async fn run_services(

@@ -1,6 +1,6 @@
 //! Whatever is wrong: exit code 1, what is wrong on stderr, nothing on stdout.
 
-use crate::harness::{Directory, fixture, run};
+use crate::harness::{Directory, Ran, Served, command, fixture, run};
 
 #[test]
 fn a_wrong_flag_is_an_error_and_not_a_plan_with_changes() {
@@ -86,9 +86,75 @@ fn manifests_need_a_cluster_id_services_and_nodes() {
     run(&[&fixed[..], &["--services", &services, "--nodes", &services]].concat())
         .fails_with(&["cluster-id"]);
     let named = [&fixed[..], &["--cluster-id", "demo"]].concat();
-    run(&named).fails_with(&["--services"]);
+    // Without files a live cluster is meant, and there is none around.
+    run(&named).fails_with(&["--services", "no API server is known", "--kubeconfig"]);
+    run(&[&named[..], &["--nodes", &services]].concat()).fails_with(&["--nodes without"]);
     run(&[&named[..], &["--services", &services]].concat()).fails_with(&["--nodes"]);
     run(&[&named[..], &["--services", "/no/such/dir"]].concat()).fails_with(&["/no/such/dir"]);
+}
+
+/// A kubeconfig for a port where nobody listens.
+const KUBECONFIG: &str = r#"{
+  "apiVersion": "v1", "kind": "Config", "current-context": "prod-eu",
+  "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:9"}}],
+  "users": [{"name": "u", "user": {"token": "kube-token-0123"}}],
+  "contexts": [{"name": "prod-eu", "context": {"cluster": "c", "user": "u"}}]
+}"#;
+
+#[test]
+fn a_cluster_that_can_not_be_used_is_named_with_what_to_do() {
+    let directory = Directory::new();
+    let config = "[Global]\napi-url = http://127.0.0.1:9/client/api\napi-key = AKtest-0123\n\
+                  secret-key = SKsecret-4242\n";
+    let config = directory.write("cloud.conf", config);
+    let kubeconfig = directory.write("kubeconfig", KUBECONFIG);
+    let services = fixture("demo/services");
+    let out = directory.path("snapshot.json");
+    for verb in [&["plan"][..], &["snapshot", "--out", &out]] {
+        let with = |more: &[&str]| run(&[verb, &["--cloud-config", &config], more].concat());
+        with(&["--kubeconfig", "/no/such/file"]).fails_with(&["/no/such/file", "No such file"]);
+        with(&["--kubeconfig", &config]).fails_with(&["cloud.conf can't be used"]);
+        with(&["--kubeconfig", &kubeconfig, "--context", "prod_eu"])
+            .fails_with(&["no context \"prod_eu\"", "did you mean \"prod-eu\""]);
+        with(&["--kubeconfig", &kubeconfig])
+            .fails_with(&["the API server https://127.0.0.1:9/ can't be reached", "list services"]);
+        with(&["--kubeconfig", &kubeconfig, "--services", &services]).fails_with(&[
+            "--services",
+            "cannot be used with",
+            "--kubeconfig",
+        ]);
+    }
+    run(&["plan", "--from", &out, "--kubeconfig", &kubeconfig])
+        .fails_with(&["cannot be used with"]);
+}
+
+#[test]
+fn the_cluster_of_the_environment_is_meant_where_no_flag_names_one() {
+    let directory = Directory::new();
+    let config = "[Global]\napi-url = http://127.0.0.1:9/client/api\napi-key = AKtest-0123\n\
+                  secret-key = SKsecret-4242\n";
+    let config = directory.write("cloud.conf", config);
+    let kubeconfig = directory.write("kubeconfig", KUBECONFIG);
+    let of = |kubeconfig: &str| -> Ran {
+        let mut plan = command(&["plan", "--cloud-config", &config]);
+        plan.env("KUBECONFIG", kubeconfig).output().unwrap().into()
+    };
+    of(&kubeconfig).fails_with(&["https://127.0.0.1:9/ can't be reached"]);
+    of("/no/such/file").fails_with(&["$KUBECONFIG can't be used", "/no/such/file"]);
+}
+
+#[test]
+fn a_plan_of_files_is_applied_to_no_cluster() {
+    let served = Served::start();
+    let file = served.directory.path("plan.json");
+    served.plan(&["--out", &file]).exits(2);
+    let kubeconfig = served.directory.write("kubeconfig", KUBECONFIG);
+    served.apply(&file, &["--kubeconfig", &kubeconfig]).fails_with(&["made from files"]);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let live = served.directory.write("live.json", &text.replace("\"manifests\"", "\"cluster\""));
+    served
+        .apply(&live, &["--kubeconfig", &kubeconfig])
+        .fails_with(&["https://127.0.0.1:9/ can't be reached", "list services"]);
 }
 
 #[test]

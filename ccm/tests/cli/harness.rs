@@ -58,7 +58,10 @@ pub(crate) fn fixture(path: &str) -> String {
 /// The binary, with an environment that says nothing.
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cloudstack-ccm"));
-    command.args(arguments).env_remove("RUST_LOG").env_remove("NO_COLOR").stdin(Stdio::null());
+    command.args(arguments).stdin(Stdio::null());
+    for name in ["RUST_LOG", "NO_COLOR", "KUBECONFIG", "HOME", "KUBERNETES_SERVICE_HOST"] {
+        command.env_remove(name);
+    }
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(|name| name.starts_with("CLOUDSTACK_")) {
             command.env_remove(name);
@@ -121,11 +124,20 @@ impl Served {
     }
 
     pub(crate) fn start_with(jobs: &str, more: &[&str]) -> Self {
+        Self::start_in(
+            |world| {
+                let line = world.lines().find(|line| line.starts_with("jobs:")).unwrap();
+                world.replace(line, &format!("jobs: {jobs}"))
+            },
+            more,
+        )
+    }
+
+    /// The world of the demo, adapted.
+    pub(crate) fn start_in(adapt: impl FnOnce(&str) -> String, more: &[&str]) -> Self {
         let directory = Directory::new();
         let world = fs::read_to_string(fixture("demo/world.yaml")).unwrap();
-        let line = world.lines().find(|line| line.starts_with("jobs:")).unwrap();
-        let world = world.replace(line, &format!("jobs: {jobs}"));
-        let world = directory.write("world.yaml", &world);
+        let world = directory.write("world.yaml", &adapt(&world));
         let config = directory.path("cloud.conf");
         let listen = ["simulate", "--listen", "127.0.0.1:0", "--world", &world];
         let arguments = [&listen[..], &["--cloud-config-out", &config], more].concat();

@@ -10,6 +10,7 @@ mod errors;
 mod harness;
 mod moved;
 mod offline;
+mod permissions;
 mod proxies;
 mod secrets;
 mod sequence;

@@ -11,6 +11,7 @@
 //! | `audit.rs` | what the API server was asked, and by whom |
 //! | `cloud.rs` | CloudStack |
 //! | `controller.rs` | the real binary, as a controller |
+//! | `command.rs` | the real binary, as a command |
 //! | `scene.rs` | all of that together |
 //! | `objects.rs` | Services, Nodes and Events |
 //! | `eventually.rs` | waiting for a state |
@@ -19,6 +20,7 @@ pub(crate) mod access;
 pub(crate) mod audit;
 pub(crate) mod cloud;
 pub(crate) mod cluster;
+pub(crate) mod command;
 pub(crate) mod controller;
 pub(crate) mod eventually;
 pub(crate) mod manifests;

@@ -24,8 +24,9 @@ pub(crate) struct Scene {
     pub(crate) cloud: Cloud,
     pub(crate) cluster: Cluster,
     pub(crate) objects: Objects,
-    kubeconfig: PathBuf,
-    cloud_config: PathBuf,
+    /// Of the service account of the controller.
+    pub(crate) kubeconfig: PathBuf,
+    pub(crate) cloud_config: PathBuf,
 }
 
 impl Scene {

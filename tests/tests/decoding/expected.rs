@@ -85,6 +85,7 @@ type Rows = (&'static str, fn(&Value) -> Option<Reading>);
 fn rows(command: Command) -> Option<Rows> {
     Some(match command {
         Command::ListNetworks => ("network", |row| Some(said::network(row))),
+        Command::ListApis => ("api", |row| Some(said::api(row))),
         Command::ListVpcs => ("vpc", |row| Some(said::vpc(row))),
         Command::ListVirtualMachines => ("virtualmachine", |row| Some(said::machine(row))),
         Command::ListPublicIpAddresses => ("publicipaddress", said::address),
@@ -99,8 +100,8 @@ fn rows(command: Command) -> Option<Rows> {
 }
 
 /// Commands whose absence from a role is data.
-const OPTIONAL: [Command; 3] =
-    [Command::ListVpcs, Command::ListNetworkAclLists, Command::ListNetworkAcls];
+const OPTIONAL: [Command; 4] =
+    [Command::ListApis, Command::ListVpcs, Command::ListNetworkAclLists, Command::ListNetworkAcls];
 
 /// What must come of a body that answers a command.
 pub fn expected(command: Command, body: &Body) -> Expected {

@@ -151,6 +151,13 @@ fn listen(command: Command, body: &Body) -> Understood {
                 let id = |id: &VirtualMachineId| Collected::default().with("id", id).0;
                 Ok(Understood::Read(members.values().flatten().map(id).collect()))
             }
+            Command::ListApis => Ok(match client.apis().await? {
+                Listing::Listed(names) => {
+                    let name = |name: &String| Collected::default().with("name", name).0;
+                    Understood::Read(names.iter().map(name).collect())
+                }
+                Listing::Denied => Understood::Denied,
+            }),
             Command::ListPortForwardingRules => {
                 let call = Call::CheckAddressUnused(CheckAddressUnused {
                     address: PublicIpId::parse(ID).expect("an id"),

@@ -92,10 +92,9 @@ const NEVER_SENT: &[(&str, &[&str])] = &[
     ),
     ("tags are only added, and are read with their objects", &["deleteTags", "listTags"]),
     (
-        "what it tells is known otherwise: the version, the role's commands, the zone of a network",
+        "what it tells is known otherwise: the version, the zone of a network",
         &[
             "addResourceDetail",
-            "listApis",
             "listAsyncJobs",
             "listHosts",
             "listManagementServers",

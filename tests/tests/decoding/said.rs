@@ -307,6 +307,10 @@ fn named(said: &mut Said<'_>) -> String {
     said.must("name", name).unwrap_or_default().to_owned()
 }
 
+pub fn api(value: &Value) -> Reading {
+    Said::of(value).must_text("name", "name").end()
+}
+
 pub fn vpc(value: &Value) -> Reading {
     let mut said = Said::of(value);
     let services: BTreeSet<String> = said.each("service", named).into_iter().collect();

@@ -10,8 +10,9 @@ use crate::changes::check_done;
 use crate::faults::{CODES, error, lost, turned_away};
 use crate::scene::{Scene, changes, reads};
 
-/// Commands without which an observation is poorer, not impossible.
-const OPTIONAL: [Command; 5] = [
+/// Commands without which what is found out is poorer, not impossible.
+const OPTIONAL: [Command; 6] = [
+    Command::ListApis,
     Command::ListCapabilities,
     Command::ListVpcs,
     Command::ListPortForwardingRules,
@@ -79,7 +80,7 @@ fn a_short_throttling_is_waited_out() {
 
 /// Lists that are read page by page.
 fn lists() -> impl Iterator<Item = Command> {
-    let single = [Command::ListCapabilities, Command::QueryAsyncJobResult];
+    let single = [Command::ListApis, Command::ListCapabilities, Command::QueryAsyncJobResult];
     reads().filter(move |command| !single.contains(command))
 }
 

@@ -173,7 +173,9 @@ impl Scene {
     pub fn listed(&self, command: Command) -> Result<String, CallError> {
         let state = match operation(command) {
             Operation::Observe => block_on(self.client.observe(&Scope::default()))?,
-            Operation::Members | Operation::Call(_) => return self.run(command),
+            Operation::Members | Operation::Permissions | Operation::Call(_) => {
+                return self.run(command);
+            }
         };
         Ok(match command {
             Command::ListNetworks => format!("{:?}", state.networks),
@@ -279,6 +281,10 @@ impl Scene {
                     let members = self.client.members(&BTreeSet::from([self.rule.clone()])).await?;
                     Ok(format!("{members:?}"))
                 }
+                Operation::Permissions => {
+                    let permissions = self.client.permissions().await?;
+                    Ok(format!("{permissions:?}"))
+                }
                 Operation::Call(call) => {
                     let output = self.client.call(&call(self)).await?;
                     Ok(format!("{output:?}"))
@@ -294,6 +300,8 @@ enum Operation {
     Observe,
     /// `Client::members`.
     Members,
+    /// `Client::permissions`.
+    Permissions,
     /// `Client::call`.
     Call(fn(&Scene) -> Call),
 }
@@ -321,6 +329,7 @@ fn operation(command: Command) -> Operation {
         | Command::ListNetworkAclLists
         | Command::ListNetworkAcls
         | Command::QueryAsyncJobResult => Operation::Observe,
+        Command::ListApis => Operation::Permissions,
         Command::ListLoadBalancerRuleInstances => Operation::Members,
         Command::ListPortForwardingRules => Operation::Call(check),
         Command::AssociateIpAddress => Operation::Call(associate),

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use ccm_core::parse::nearest::nearest;
 use http::header::{HeaderValue, USER_AGENT};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
@@ -12,6 +13,25 @@ use thiserror::Error;
 const AGENT: &str = concat!("cloud-controller-manager/", env!("CARGO_PKG_VERSION"));
 /// Longest wait for a connection to the API server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Which API server, and as whom.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Whom<'a> {
+    /// `--kubeconfig`; without it $KUBECONFIG, ~/.kube/config, or the cluster around this process.
+    pub kubeconfig: Option<&'a Path>,
+    /// `--context`; without it the current one of the kubeconfig.
+    pub context: Option<&'a str>,
+    /// `--master`: another URL than the one of the kubeconfig.
+    pub master: Option<&'a str>,
+}
+
+/// An API server that was not asked anything yet.
+pub struct ApiServer {
+    /// A client of it.
+    pub client: Client,
+    /// Its URL.
+    pub url: String,
+}
 
 /// No client could be made.
 #[derive(Debug, Error)]
@@ -24,6 +44,29 @@ pub enum ConnectError {
         /// Why.
         #[source]
         source: Box<KubeconfigError>,
+    },
+    /// The kubeconfig has no such context.
+    #[error(
+        "kubeconfig {path} has no context {context:?}{}",
+        nearest.as_ref().map_or(": it has none at all".to_owned(), |name| {
+            format!("; did you mean {name:?}?")
+        })
+    )]
+    Context {
+        /// Its path.
+        path: String,
+        /// The context that was asked for.
+        context: String,
+        /// The one that it most resembles.
+        nearest: Option<String>,
+    },
+    /// No context is asked for, and the kubeconfig says none.
+    #[error("kubeconfig {path} has no current context; give --context, one of: {}", known.join(", "))]
+    NoContext {
+        /// Its path.
+        path: String,
+        /// Those that it has.
+        known: Vec<String>,
     },
     /// `--master` is no URL.
     #[error("--master {0:?} is no URL; write for example https://10.0.0.1:6443")]
@@ -38,18 +81,13 @@ pub enum ConnectError {
     Client(#[source] Box<kube::Error>),
 }
 
-/// A client of the API server that `kubeconfig` names, or the one of the cluster around this
-/// process, or the one of the usual places ($KUBECONFIG, ~/.kube/config). `master` overrides its
-/// URL.
+/// A client of the API server that is meant.
 ///
 /// # Errors
 /// [`ConnectError`] if there is no usable configuration. Whether the API server answers shows later.
-pub async fn client(
-    kubeconfig: Option<&Path>,
-    master: Option<&str>,
-) -> Result<Client, ConnectError> {
-    let mut config = configuration(kubeconfig).await?;
-    if let Some(master) = master {
+pub async fn api_server(whom: Whom<'_>) -> Result<ApiServer, ConnectError> {
+    let mut config = configuration(whom).await?;
+    if let Some(master) = whom.master {
         config.cluster_url = master.parse().map_err(|_| ConnectError::Master(master.to_owned()))?;
     }
     config.connect_timeout = Some(CONNECT_TIMEOUT);
@@ -57,17 +95,81 @@ pub async fn client(
     config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
     // Writes are planned anew after a failure, never repeated blindly.
     config.default_retry = false;
-    Client::try_from(config).map_err(|error| ConnectError::Client(Box::new(error)))
+    let url = config.cluster_url.to_string();
+    let client = Client::try_from(config).map_err(|error| ConnectError::Client(Box::new(error)))?;
+    Ok(ApiServer { client, url })
 }
 
-async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, ConnectError> {
-    let Some(path) = kubeconfig else {
+async fn configuration(whom: Whom<'_>) -> Result<Config, ConnectError> {
+    let Some((path, file)) = kubeconfig(whom)? else {
         return Config::infer().await.map_err(|error| ConnectError::Nowhere(Box::new(error)));
     };
-    let unusable = |source| ConnectError::Kubeconfig {
-        path: path.display().to_string(),
-        source: Box::new(source),
-    };
-    let file = Kubeconfig::read_from(path).map_err(unusable)?;
-    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(unusable)
+    check_context(&path, &file, whom.context)?;
+    let options =
+        KubeConfigOptions { context: whom.context.map(ToOwned::to_owned), ..Default::default() };
+    let config = Config::from_custom_kubeconfig(file, &options).await;
+    config.map_err(|source| unusable(&path, source))
+}
+
+/// The kubeconfig that is meant, and how to name it. `None`: nothing says which one.
+fn kubeconfig(whom: Whom<'_>) -> Result<Option<(String, Kubeconfig)>, ConnectError> {
+    if let Some(path) = whom.kubeconfig {
+        let named = path.display().to_string();
+        let file = Kubeconfig::read_from(path).map_err(|source| unusable(&named, source))?;
+        return Ok(Some((named, file)));
+    }
+    let named = "$KUBECONFIG";
+    let of_environment = Kubeconfig::from_env().map_err(|source| unusable(named, source))?;
+    if let Some(file) = of_environment {
+        return Ok(Some((named.to_owned(), file)));
+    }
+    if whom.context.is_none() {
+        return Ok(None);
+    }
+    let named = "~/.kube/config";
+    let file = Kubeconfig::read().map_err(|source| unusable(named, source))?;
+    Ok(Some((named.to_owned(), file)))
+}
+
+fn check_context(path: &str, file: &Kubeconfig, wanted: Option<&str>) -> Result<(), ConnectError> {
+    let known = || file.contexts.iter().map(|context| context.name.as_str());
+    let path = path.to_owned();
+    match wanted.or(file.current_context.as_deref()).filter(|name| !name.is_empty()) {
+        None => Err(ConnectError::NoContext { path, known: known().map(str::to_owned).collect() }),
+        Some(name) if known().any(|other| other == name) => Ok(()),
+        Some(name) => Err(ConnectError::Context {
+            path,
+            context: name.to_owned(),
+            nearest: nearest(name, known()).map(str::to_owned),
+        }),
+    }
+}
+
+fn unusable(path: &str, source: KubeconfigError) -> ConnectError {
+    ConnectError::Kubeconfig { path: path.to_owned(), source: Box::new(source) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(text: &str, wanted: Option<&str>) -> Result<(), String> {
+        let file = serde_json::from_str(text).unwrap();
+        check_context("k", &file, wanted).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_context_that_is_not_there_is_named_with_the_nearest_one() {
+        let text = r#"{"contexts": [{"name": "prod-eu"}, {"name": "test"}]}"#;
+        assert_eq!(checked(text, Some("test")), Ok(()));
+        let error = checked(text, Some("prod_eu")).unwrap_err();
+        assert_eq!(error, r#"kubeconfig k has no context "prod_eu"; did you mean "prod-eu"?"#);
+        let error = checked(text, None).unwrap_err();
+        assert_eq!(
+            error,
+            "kubeconfig k has no current context; give --context, one of: prod-eu, test"
+        );
+        let error = checked(r#"{"current-context": "gone"}"#, None).unwrap_err();
+        assert_eq!(error, r#"kubeconfig k has no context "gone": it has none at all"#);
+    }
 }

@@ -5,6 +5,8 @@
 //! | `connect.rs` | from a kubeconfig, or from inside of a cluster, to a client |
 //! | `watch.rs` | a watch that keeps a store up to date |
 //! | `services.rs` | Services and Nodes as watched, and planned writes to Services |
+//! | `listed.rs` | Services and Nodes as listed once |
+//! | `identity.rs` | what tells one cluster from another |
 //! | `nodes.rs` | writes to Nodes |
 //! | `lease.rs` | the Lease of leader election |
 //! | `events.rs` | Events |
@@ -14,7 +16,9 @@
 pub mod connect;
 pub mod events;
 mod failure;
+pub mod identity;
 pub mod lease;
+pub mod listed;
 pub mod nodes;
 pub mod review;
 pub mod services;

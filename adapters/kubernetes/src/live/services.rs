@@ -83,13 +83,8 @@ impl WatchedCluster {
     /// [`CallError`] if the API server did not take it, or there is no such Service any more.
     pub async fn patch(&self, patch: &ResolvedPatch) -> Result<Versioned, CallError> {
         let key = &patch.service;
-        let is_planned = |found: &Arc<Service>| found.uid().as_deref() == Some(patch.uid.as_str());
-        let current = self.current(key).filter(is_planned).ok_or_else(|| vanished(patch))?;
-        let body = patch::body(&current, patch, &self.cluster_id);
-        let api: Api<Service> = Api::namespaced(self.client.clone(), &key.namespace);
-        let params = PatchParams::default();
-        let after = api.patch_status(&key.name, &params, &Patch::Merge(&body)).await;
-        let after = after.map_err(|error| call_error(PATCH, &error))?;
+        let current = self.current(key);
+        let after = write(&self.client, current.as_deref(), patch, &self.cluster_id).await?;
         let written = Versioned::from(&after);
         self.written().insert(key.clone(), Arc::new(after));
         Ok(written)
@@ -104,6 +99,23 @@ impl WatchedCluster {
     fn written(&self) -> MutexGuard<'_, BTreeMap<ServiceKey, Arc<Service>>> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Writes to a Service as it was read, if it is the one that was planned for; gives it as it is
+/// afterwards.
+pub(super) async fn write(
+    client: &Client,
+    current: Option<&Service>,
+    patch: &ResolvedPatch,
+    cluster_id: &ClusterId,
+) -> Result<Service, CallError> {
+    let is_planned = |found: &&Service| found.metadata.uid.as_deref() == Some(patch.uid.as_str());
+    let current = current.filter(is_planned).ok_or_else(|| vanished(patch))?;
+    let body = patch::body(current, patch, cluster_id);
+    let ServiceKey { namespace, name } = &patch.service;
+    let api: Api<Service> = Api::namespaced(client.clone(), namespace);
+    let after = api.patch_status(name, &PatchParams::default(), &Patch::Merge(&body)).await;
+    after.map_err(|error| call_error(PATCH, &error))
 }
 
 fn reference(key: &ServiceKey) -> ObjectRef<Service> {

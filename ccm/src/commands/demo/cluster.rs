@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use ccm_cloudstack::{Client, HttpTransport, Runtime as _};
@@ -109,8 +108,7 @@ impl<'a> Cluster<'a> {
             let document = Document::new(&planner, std::slice::from_ref(&fresh), VERSION);
             let console = self.stage.console();
             self.stage.say(&format!("\n{}", human::print(&document, console.colour).trim_end()))?;
-            let never = AtomicBool::new(false);
-            let steps = Steps::new(console, Writes::Shown, &never);
+            let steps = Steps::new(console, Writes::Shown, &|| true);
             let lanes = SharedLanes::default();
             self.stage.say("")?;
             let outcome =
