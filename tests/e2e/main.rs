@@ -5,10 +5,15 @@
 //! the Lease are global to a cluster, and two controllers in one would fight. That costs a few
 //! seconds and 350 MB for each test, so `run` lets few of them run at once.
 
+mod adoption;
+mod dry_run;
 mod harness;
 mod nodes;
+mod permissions;
 mod process;
+mod quiet;
 mod rbac;
 mod servers;
 mod services;
 mod steady;
+mod swap_back;
