@@ -5,11 +5,16 @@
 //! the Lease are global to a cluster, and two controllers in one would fight. That costs a few
 //! seconds and 350 MB for each test, so `run` lets few of them run at once.
 
+mod adoption;
 mod command_line;
+mod dry_run;
 mod harness;
 mod nodes;
+mod permissions;
 mod process;
+mod quiet;
 mod rbac;
 mod servers;
 mod services;
 mod steady;
+mod swap_back;

@@ -1,5 +1,7 @@
 //! Nodes: from their first look at CloudStack to a machine that stops (contract: appendix 13, 15, 16).
 
+use serde_json::json;
+
 use crate::harness::audit::Request;
 use crate::harness::eventually::eventually;
 use crate::harness::objects::{PATIENCE, SHUTDOWN, UNINITIALIZED, has_taint};
@@ -112,4 +114,77 @@ async fn e2e_members_follow_the_nodes() {
         told.then_some(()).ok_or(format!("{reasons:?}"))
     })
     .await;
+}
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_a_node_goes_with_its_machine_unless_it_is_young() {
+    let scene = Scene::with_nodes(&["node-1", "node-2"]).await;
+    scene.old_node("node-3", "00000000-0000-4000-8000-000000000003").await;
+    let mut controller = scene.controller("controller", QUICK);
+    scene.objects.until_initialised("node-1").await;
+    scene.objects.create_service("web", json!({})).await;
+    let (_, address) = scene.objects.until_published("web").await;
+    scene.until_reached(&address, 80, &["node-1", "node-2", "node-3"]).await;
+    for gone in ["node-2", "node-3"] {
+        scene.cloud.with(|simulator| simulator.destroy_vm(gone).expect("a machine"));
+        scene.objects.set_ready(gone, "Unknown").await;
+    }
+    scene.objects.until_node_gone("node-3").await;
+    let message = scene.objects.until_event("node-3", "DeletingNode").await;
+    assert!(message.contains("does not exist in the cloud provider"), "{message}");
+    scene.objects.node("node-1").await.expect("it has its machine");
+    scene.objects.node("node-2").await.expect("it is not five minutes old");
+    scene.until_reached(&address, 80, &["node-1"]).await;
+    controller.assert_lives();
+}
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_a_machine_that_is_renamed_stays_behind_its_node() {
+    let scene = Scene::with_nodes(&["node-1", "node-2"]).await;
+    let mut controller = scene.controller("controller", &["--drift-interval=1s"]);
+    scene.objects.create_service("web", json!({})).await;
+    let (_, address) = scene.objects.until_published("web").await;
+    for name in ["node-1", "node-2"] {
+        scene.objects.until_initialised(name).await;
+    }
+    scene.until_reached(&address, 80, &["node-1", "node-2"]).await;
+    let changes = scene.changes().len();
+    scene.cloud.with(|simulator| simulator.rename_vm("node-1", "renamed").expect("a machine"));
+    let rounds = controller.log().matches("drift round").count();
+    eventually("drift rounds that see the new name", PATIENCE, async || {
+        let more = controller.log().matches("drift round").count() - rounds;
+        // In six rounds the members of every rule are read, and the last one ends with the next.
+        if more > 7 { Ok(()) } else { Err(format!("{more} more")) }
+    })
+    .await;
+    scene.until_reached(&address, 80, &["renamed", "node-2"]).await;
+    assert_eq!(scene.changes().len(), changes, "the same machines as before");
+    controller.assert_lives();
+}
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_a_node_that_could_be_any_of_two_machines_is_none_until_it_is_clear() {
+    let scene = Scene::with_nodes(&["node-1", "twin"]).await;
+    let twins = ["node-3", "node-4"];
+    for machine in twins {
+        scene.cloud.with(|simulator| simulator.rename_vm(machine, "twin").expect("a machine"));
+    }
+    let _controller = scene.controller("controller", &["--node-added-window=200ms"]);
+    let message = scene.objects.until_event("twin", "NodeAmbiguous").await;
+    assert!(message.contains("providerID"), "{message}");
+    let twin = scene.objects.node("twin").await.expect("the Node");
+    assert!(has_taint(&twin, UNINITIALIZED));
+    scene.objects.create_service("web", json!({})).await;
+    let (_, address) = scene.objects.until_published("web").await;
+    scene.until_reached(&address, 80, &["node-1"]).await;
+
+    let other = "00000000-0000-4000-8000-000000000004";
+    scene.cloud.with(|simulator| simulator.rename_vm(other, "other").expect("a machine"));
+    let twin = scene.objects.until_initialised("twin").await;
+    let provider = twin.spec.and_then(|spec| spec.provider_id).unwrap_or_default();
+    assert!(provider.ends_with("000000000003"), "{provider}");
+    scene.until_reached(&address, 80, &["node-1", "twin"]).await;
 }

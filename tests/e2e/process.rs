@@ -56,6 +56,16 @@ async fn e2e_a_leader_that_is_told_to_stop_gives_its_lease_up() {
 #[tokio::test]
 #[ignore = "needs tests/e2e/run"]
 async fn e2e_a_leader_that_is_killed_is_replaced_in_the_middle_of_its_work() {
+    replace_in_the_middle(Signal::KILL).await;
+}
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_a_leader_that_is_told_to_stop_is_replaced_in_the_middle_of_its_work() {
+    replace_in_the_middle(Signal::TERM).await;
+}
+
+async fn replace_in_the_middle(signal: Signal) {
     let scene = Scene::with_nodes(&["node-1", "node-2"]).await;
     let before = scene.in_cloud();
     let mut first = scene.controller("first", QUICK);
@@ -67,7 +77,7 @@ async fn e2e_a_leader_that_is_killed_is_replaced_in_the_middle_of_its_work() {
         if scene.changes().is_empty() { Err("none".to_owned()) } else { Ok(()) }
     })
     .await;
-    first.signal(Signal::KILL);
+    first.signal(signal);
     first.end().await;
     next_leader(&scene, &leader).await;
     let (_, address) = scene.objects.until_published("web").await;
@@ -118,6 +128,25 @@ async fn e2e_only_the_controllers_that_are_named_run() {
         controller.log()
     );
     assert_eq!(scene.changes(), Vec::<&str>::new());
+}
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_controllers_have_long_names_and_route_may_be_switched_off() {
+    let scene = Scene::with_nodes(&["node-1"]).await;
+    let nodes = "--controllers=cloud-node-controller,cloud-node-lifecycle-controller";
+    let mut first = scene.controller("first", &[nodes]);
+    scene.objects.create_service("web", json!({})).await;
+    scene.objects.until_initialised("node-1").await;
+    let service = scene.objects.service("web").await.expect("the Service");
+    assert_eq!(service.metadata.finalizers, None, "nobody looks after Services");
+    first.signal(Signal::TERM);
+    first.end().await;
+
+    let mut second = scene.controller("second", &["--controllers=-route,*"]);
+    let (_, address) = scene.objects.until_published("web").await;
+    scene.until_reached(&address, 80, &["node-1"]).await;
+    second.assert_lives();
 }
 
 #[tokio::test]

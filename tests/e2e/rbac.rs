@@ -12,10 +12,6 @@ use crate::harness::objects::{PATIENCE, SHUTDOWN, has_taint};
 use crate::harness::process::Signal;
 use crate::harness::scene::Scene;
 
-/// What takes longer than a test may: a Node is deleted five minutes after its creation at the
-/// earliest. Tests with virtual time do it.
-const NOT_REACHED: [(&str, &str); 1] = [("nodes", "delete")];
-
 /// Verb and resource of what both roles of the controller grant.
 fn granted() -> BTreeSet<(String, String)> {
     let roles = deploy::objects("rbac.yaml").into_iter();
@@ -37,6 +33,9 @@ fn granted() -> BTreeSet<(String, String)> {
 #[ignore = "needs tests/e2e/run"]
 async fn e2e_the_role_grants_what_is_needed_and_no_more() {
     let scene = Scene::with_nodes(&["node-1", "node-2"]).await;
+    scene.old_node("node-4", "00000000-0000-4000-8000-000000000004").await;
+    scene.cloud.with(|simulator| simulator.expunge_vm("node-4").expect("a machine"));
+    scene.objects.set_ready("node-4", "Unknown").await;
     let mut controller = scene.controller("controller", &["--node-monitor-period=500ms"]);
     scene.objects.create_service("web", json!({})).await;
     let (_, address) = scene.objects.until_published("web").await;
@@ -52,6 +51,7 @@ async fn e2e_the_role_grants_what_is_needed_and_no_more() {
     scene.objects.set_ready("node-1", "Unknown").await;
     let is_shut_down = |node: &_| has_taint(node, SHUTDOWN);
     scene.objects.until_node("node-1", "is shut down", is_shut_down).await;
+    scene.objects.until_node_gone("node-4").await;
     read_metrics(&scene, &controller).await;
     controller.signal(Signal::TERM);
     controller.end().await;
@@ -65,11 +65,8 @@ async fn e2e_the_role_grants_what_is_needed_and_no_more() {
     assert_eq!(refused, BTreeSet::new());
     let used: BTreeSet<(String, String)> =
         requests.iter().map(|request| (request.resource(), request.verb.clone())).collect();
-    let unused: BTreeSet<(String, String)> = granted()
-        .into_iter()
-        .filter(|grant| !used.contains(grant))
-        .filter(|(resource, verb)| !NOT_REACHED.contains(&(resource.as_str(), verb.as_str())))
-        .collect();
+    let unused: BTreeSet<(String, String)> =
+        granted().into_iter().filter(|grant| !used.contains(grant)).collect();
     assert_eq!(unused, BTreeSet::new(), "granted, and not used");
     for (resource, verb) in
         [("tokenreviews", "create"), ("subjectaccessreviews", "create"), ("configmaps", "get")]

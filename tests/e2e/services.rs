@@ -1,7 +1,8 @@
 //! Services of type LoadBalancer, from the first to the last (contract: appendix 1 to 3).
 
+use ccm_tests::lab::annotation;
 use k8s_openapi::api::core::v1::Service;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::audit::Request;
 use crate::harness::eventually::eventually;
@@ -114,4 +115,33 @@ async fn e2e_a_service_that_is_torn_out_leaves_nothing_and_its_successor_is_serv
         if left.is_empty() { Ok(()) } else { Err(left.join("; ")) }
     })
     .await;
+}
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_proxy_protocol_comes_and_goes_without_an_interruption() {
+    let scene = Scene::with_nodes(&NODES).await;
+    let mut controller = scene.controller("controller", &[]);
+    scene.objects.create_service("web", json!({})).await;
+    let (_, address) = scene.objects.until_published("web").await;
+    scene.until_reached(&address, 80, &NODES).await;
+    scene.objects.until_event("web", "EnsuredLoadBalancer").await;
+    let rule = scene.rule(&address, 80).expect("a rule").id();
+    let asked = scene.changes().len();
+    for (value, protocol) in [(json!("true"), "tcp-proxy"), (Value::Null, "tcp")] {
+        let annotations = json!({ annotation("proxy-protocol"): value });
+        let patch = json!({ "metadata": { "annotations": annotations } });
+        scene.objects.patch_service("web", patch).await;
+        eventually(&format!("{protocol} on the same rule"), PATIENCE, async || {
+            controller.assert_lives();
+            assert_eq!(scene.reach(&address, 80).len(), NODES.len(), "it answers all the while");
+            let found = scene.rule(&address, 80).expect("the rule is there all the while");
+            assert_eq!(found.id(), rule);
+            let is_so = found.text("protocol") == protocol && found.text("state") == "Active";
+            is_so.then_some(()).ok_or(format!("{found:?}"))
+        })
+        .await;
+    }
+    let changes = scene.changes().split_off(asked);
+    assert_eq!(changes, ["updateLoadBalancerRule", "updateLoadBalancerRule"], "nothing is remade");
 }

@@ -1,7 +1,7 @@
 //! What `deploy/manifests` holds.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -21,9 +21,14 @@ pub fn files() -> Vec<String> {
     names
 }
 
-/// Every object of a file, in its order.
+/// Every object of a file of the folder, in its order.
 pub fn objects(file: &str) -> Vec<Value> {
-    let path = folder().join(file);
-    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));
-    serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{file}: {error}"))
+    read(&folder().join(file))
+}
+
+/// Every object of a file, in its order.
+pub fn read(path: &Path) -> Vec<Value> {
+    let shown = path.display();
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{shown}: {error}"));
+    serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{shown}: {error}"))
 }

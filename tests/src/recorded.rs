@@ -144,10 +144,7 @@ impl Recorded {
     /// Loads a folder of `fixtures/adoption`.
     pub fn load(state: &str) -> Self {
         let folder = fixture("adoption").join(state);
-        let answers = match json_of(&folder.join("cloudstack.json")) {
-            Value::Object(answers) => answers,
-            other => panic!("{state}: {other}"),
-        };
+        let answers = answers(state);
         let mut cluster = MemoryCluster::default();
         for service in read(&folder, "services.json", "Service").services {
             cluster.create(service).expect("a new Service");
@@ -264,19 +261,38 @@ impl Recorded {
     }
 }
 
+/// What a state's CloudStack answered to list commands, by command.
+pub fn answers(state: &str) -> Map<String, Value> {
+    match json_of(&fixture("adoption").join(state).join("cloudstack.json")) {
+        Value::Object(answers) => answers,
+        other => panic!("{state}: {other}"),
+    }
+}
+
+/// The Kubernetes objects in a file of a state, as recorded but for its `kind`, which they don't
+/// bear in a list.
+pub fn objects(state: &str, file: &str, kind: &str) -> Vec<Value> {
+    items(&fixture("adoption").join(state), file, kind)
+}
+
 fn json_of(path: &Path) -> Value {
     let shown = path.display();
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{shown}: {error}"));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{shown}: {error}"))
 }
 
-/// The items of a list, as the reader of manifests takes them.
-fn read(folder: &Path, file: &str, kind: &str) -> ccm_kubernetes::manifests::Manifests {
+fn items(folder: &Path, file: &str, kind: &str) -> Vec<Value> {
     let Value::Array(mut items) = json_of(&folder.join(file)) else { panic!("{file} is no list") };
     for item in &mut items {
         item["apiVersion"] = json!("v1");
         item["kind"] = json!(kind);
     }
+    items
+}
+
+/// The items of a list, as the reader of manifests takes them.
+fn read(folder: &Path, file: &str, kind: &str) -> ccm_kubernetes::manifests::Manifests {
+    let items = items(folder, file, kind);
     let list = json!({ "apiVersion": "v1", "kind": "List", "items": items });
     let path = folder.join(file);
     read_text(&path, &list.to_string(), Assume::Service).expect("manifests that can be read")

@@ -9,10 +9,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use k8s_openapi::ByteString;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::PostParams;
+use kube::config::Config;
 use kube::{Api, Client};
+use serde_json::{Value, json};
 
 use super::audit::{self, Request};
 use super::eventually::eventually;
@@ -74,6 +77,20 @@ impl Cluster {
     /// Every request that the API server was asked so far.
     pub(crate) fn audit(&self) -> Vec<Request> {
         audit::read(&self.folder.join("audit.log"))
+    }
+
+    /// Puts an object under a key of etcd as it is: with the uid, the times and the status that the
+    /// API server would set itself.
+    pub(crate) async fn restore(&self, key: &str, object: &Value) {
+        let bytes = |text: String| ByteString(text.into_bytes());
+        let put = json!({
+            "key": bytes(format!("/registry/{key}")),
+            "value": bytes(object.to_string()),
+        });
+        let url = self.command.etcd.parse().expect("the URL of etcd");
+        let etcd = Client::try_from(Config::new(url)).expect("a client");
+        let request = http::Request::post("/v3/kv/put").body(put.to_string().into_bytes());
+        etcd.request_text(request.expect("a request")).await.expect("an etcd that takes it");
     }
 
     /// A bound token of a service account.
@@ -161,6 +178,8 @@ impl ApiServer {
             .arg(file("service-account-key-file", "sa.pub"))
             .args(["--service-cluster-ip-range=10.96.0.0/12", "--authorization-mode=RBAC"])
             .arg(file("token-auth-file", "tokens.csv"))
+            // Nobody has a certificate of it; but clusters have one, and it is published.
+            .arg(file("client-ca-file", "clients.crt"))
             .args(["--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none"])
             .arg(file("audit-policy-file", "audit-policy.yaml"))
             .arg(file("audit-log-path", "audit.log"))
@@ -179,6 +198,8 @@ fn write_keys(folder: &Path) {
     let write = |name: &str, text: &str| fs::write(folder.join(name), text).expect("a file");
     write("sa.key", &key.serialize_pem());
     write("sa.pub", &key.public_key_pem());
+    let authority = rcgen::CertificateParams::default().self_signed(&key).expect("an authority");
+    write("clients.crt", &authority.pem());
     write("tokens.csv", &format!("{ADMIN_TOKEN},admin,admin,\"system:masters\"\n"));
     write("audit-policy.yaml", audit::POLICY);
 }

@@ -1,4 +1,5 @@
-//! What `deploy/manifests` holds, and how it gets into a cluster: as `kubectl apply` brings it there.
+//! Manifests, those of `deploy/manifests` before all, and how they get into a cluster: as `kubectl apply`
+//! brings them there.
 
 use ccm_tests::deploy;
 use kube::api::{DynamicObject, Patch, PatchParams, ValidationDirective};
@@ -6,11 +7,15 @@ use kube::core::GroupVersionKind;
 use kube::{Api, Client, discovery};
 use serde_json::Value;
 
-/// Applies every object of a file of `deploy/manifests`. A field that the API server does not know
-/// is an error.
+/// Applies every object of a file of `deploy/manifests`.
 pub(crate) async fn apply(client: &Client, file: &str) {
-    for object in deploy::objects(file) {
-        apply_object(client, &object).await.unwrap_or_else(|error| panic!("{file}: {error}"));
+    apply_all(client, &deploy::objects(file)).await;
+}
+
+/// Applies objects. A field that the API server does not know is an error.
+pub(crate) async fn apply_all(client: &Client, objects: &[Value]) {
+    for object in objects {
+        apply_object(client, object).await.unwrap_or_else(|error| panic!("{object}: {error}"));
     }
 }
 

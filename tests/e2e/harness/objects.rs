@@ -1,7 +1,9 @@
 //! Services, Nodes and Events.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Node, Service};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -144,6 +146,15 @@ impl Objects {
         .await
     }
 
+    /// Waits until a Node is no more.
+    pub(crate) async fn until_node_gone(&self, name: &str) {
+        eventually(&format!("the end of {name}"), PATIENCE, async || match self.node(name).await {
+            None => Ok(()),
+            Some(node) => Err(format!("{:?}", node.metadata)),
+        })
+        .await;
+    }
+
     /// The Events about an object, oldest first: type, reason, message.
     pub(crate) async fn events(&self, object: &str) -> Vec<(String, String, String)> {
         let events: Api<Event> = Api::all(self.client.clone());
@@ -159,6 +170,21 @@ impl Objects {
     /// Reasons of the Events about an object, oldest first.
     pub(crate) async fn reasons(&self, object: &str) -> Vec<String> {
         self.events(object).await.into_iter().map(|(_, reason, _)| reason).collect()
+    }
+
+    /// Names of the objects that Events of a reason are about.
+    pub(crate) async fn told_of(&self, reason: &str) -> BTreeSet<String> {
+        let events: Api<Event> = Api::all(self.client.clone());
+        let params = ListParams::default().fields(&format!("reason={reason}"));
+        let events = events.list(&params).await.expect("an API server").items;
+        events.into_iter().filter_map(|event| event.involved_object.name).collect()
+    }
+
+    /// Who holds a Lease of `kube-system`; empty if it was given up, `None` if it is not there.
+    pub(crate) async fn lease_holder(&self, name: &str) -> Option<String> {
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), "kube-system");
+        let lease = leases.get_opt(name).await.expect("an API server")?;
+        Some(lease.spec?.holder_identity.unwrap_or_default())
     }
 
     /// Waits for an Event of a reason; gives its message.

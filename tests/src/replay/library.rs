@@ -100,6 +100,13 @@ pub(super) struct Seed {
     age: (Place, isize),
 }
 
+impl Seed {
+    /// An object that a list shows as it is.
+    pub(super) fn listed(kind: Kind, object: Value, members: Vec<String>) -> Self {
+        Self { kind, object, members, age: Default::default() }
+    }
+}
+
 impl Library {
     pub(super) fn of(directory: &Directory) -> Self {
         let mut library = Self::default();
@@ -368,7 +375,7 @@ impl Library {
     }
 }
 
-fn kind_of(key: &str) -> Option<Kind> {
+pub(super) fn kind_of(key: &str) -> Option<Kind> {
     KEYS.iter().find(|(known, _)| *known == key).map(|(_, kind)| *kind)
 }
 

@@ -31,6 +31,7 @@ mod act;
 mod chance;
 mod compare;
 mod deviations;
+mod left;
 mod library;
 mod names;
 mod operate;
@@ -49,6 +50,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 pub use self::deviations::Deviations;
+pub use self::left::world_of_lists;
 pub use self::page::markdown;
 pub use self::recording::{Directory, Exchange, ReplayError};
 pub use self::report::Report;

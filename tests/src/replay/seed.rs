@@ -1,6 +1,7 @@
-//! The world in which a file begins, made from descriptions of its objects in answers.
+//! Worlds, made from descriptions of their objects in answers: that in which a file begins, and that
+//! of recorded lists (`left.rs`).
 //!
-//! It is written as a world file has it (`deploy/world.schema.json`). Fields of an answer that the
+//! A world is written as a world file has it (`deploy/world.schema.json`). Fields of an answer that the
 //! simulator has no meaning for are carried over by the tables below.
 
 use std::collections::BTreeMap;
@@ -125,37 +126,51 @@ pub(super) fn world(
     library: &Library,
     seeds: &[Seed],
 ) -> Result<World, ReplayError> {
-    let text = json!({
-        "version": 1,
-        "release": RELEASE,
-        "seed": 1,
-        "started": "2026-12-01T19:37:21Z",
+    let of_recordings = json!({
         "zone": zone(facts, library, seeds),
         "domain": domain(facts, library),
-        "public-range": {"from": PUBLIC_RANGE.0, "to": PUBLIC_RANGE.1},
         "jobs": {"default": JOB},
-        "domains": [{"name": ROOT, "path": ROOT}],
         "accounts": ACCOUNTS.iter().map(|row| account(facts, library, row)).collect::<Vec<_>>(),
         "projects": rows(seeds, Kind::Project, |seed| Some(project(&seed.object))),
         "default-acl-lists": {
             "default_allow": facts.id("acl_default_allow"),
             "default_deny": facts.id("acl_default_deny"),
         },
+        "networks": isolated_networks(facts, seeds),
+        "virtual-machines": machines(facts, seeds),
+    });
+    with_objects(of_recordings, seeds)
+}
+
+/// A world of which the parts are given that no seed tells, with the objects that seeds tell whole.
+pub(super) fn with_objects(parts: Value, seeds: &[Seed]) -> Result<World, ReplayError> {
+    let mut text = json!({
+        "version": 1,
+        "release": RELEASE,
+        "seed": 1,
+        "started": "2026-12-01T19:37:21Z",
+        "public-range": {"from": PUBLIC_RANGE.0, "to": PUBLIC_RANGE.1},
+        "domains": [{"name": ROOT, "path": ROOT}],
         "service-offerings": offerings(seeds),
         "default-acl-items": default_items(seeds),
-        "networks": isolated_networks(facts, seeds),
         "vpcs": rows(seeds, Kind::Vpc, |seed| Some(vpc(seeds, &seed.object))),
-        "virtual-machines": machines(facts, seeds),
         "addresses": rows(seeds, Kind::Address, |seed| Some(address(&seed.object))),
         "firewall-rules": rows(seeds, Kind::FirewallRule, |seed| firewall_rule(seeds, &seed.object)),
         "rules": rows(seeds, Kind::Rule, |seed| rule(seeds, seed)),
     });
+    if let (Value::Object(text), Value::Object(parts)) = (&mut text, parts) {
+        text.extend(parts);
+    }
     serde_json::from_value(text.clone())
         .map_err(|error| ReplayError(format!("the seeded world: {error}: {text}")))
 }
 
 /// Builds the entries of one kind, the oldest first.
-fn rows(seeds: &[Seed], kind: Kind, build: impl Fn(&Seed) -> Option<Value>) -> Vec<Value> {
+pub(super) fn rows(
+    seeds: &[Seed],
+    kind: Kind,
+    build: impl Fn(&Seed) -> Option<Value>,
+) -> Vec<Value> {
     let mut found: Vec<&Seed> = seeds.iter().filter(|seed| seed.kind == kind).collect();
     // Where an answer tells the age it is better than the order in which answers came.
     found.sort_by_key(|seed| seed.object.get("created").map(plain));
@@ -233,7 +248,7 @@ fn isolated_networks(facts: &WorldFacts, seeds: &[Seed]) -> Vec<Value> {
 }
 
 /// The networks of a VPC; null means those of none.
-fn networks(seeds: &[Seed], vpc: &Value) -> Vec<Value> {
+pub(super) fn networks(seeds: &[Seed], vpc: &Value) -> Vec<Value> {
     let of = |seed: &Seed| seed.object.get("vpcid").unwrap_or(&Value::Null) == vpc;
     let mut all: Vec<&Value> =
         seeds.iter().filter(|seed| seed.kind == Kind::Network).map(|seed| &seed.object).collect();
@@ -348,7 +363,7 @@ fn machines(facts: &WorldFacts, seeds: &[Seed]) -> Vec<Value> {
     machines
 }
 
-fn vm(seen: &Value) -> Value {
+pub(super) fn vm(seen: &Value) -> Value {
     clean(json!({
         "name": seen["name"],
         "display-name": seen["displayname"],
@@ -398,6 +413,7 @@ fn address(seen: &Value) -> Value {
         "network": of_owner(seen["associatednetworkid"].clone()),
         "vpc": of_owner(seen["vpcname"].clone()),
         "source-nat": seen["issourcenat"],
+        "allocated": of_owner(instant(&seen["allocated"])),
         "tags": tags(seen),
     }))
 }
@@ -452,6 +468,12 @@ fn owner(seen: &Value) -> Value {
 fn tags(seen: &Value) -> Value {
     let tags = seen["tags"].as_array().into_iter().flatten();
     tags.map(|tag| (plain(&tag["key"]), tag["value"].clone())).collect::<Map<_, _>>().into()
+}
+
+/// A time as a world file has it: with a colon in the offset.
+fn instant(seen: &Value) -> Value {
+    let text = seen.as_str().and_then(|text| text.strip_suffix("+0000"));
+    text.map(|text| format!("{text}Z").into()).unwrap_or_default()
 }
 
 /// A port, which some answers show as a text.
