@@ -13,5 +13,6 @@ pub mod objects;
 pub mod oracle;
 pub mod recorded;
 pub mod replay;
+pub mod rotation;
 pub mod schema;
 pub mod trouble;

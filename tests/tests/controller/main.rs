@@ -4,5 +4,6 @@
 
 mod economy;
 mod nodes;
+mod reload;
 mod services;
 mod stage;
