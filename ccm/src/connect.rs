@@ -17,19 +17,30 @@ use tracing::{info, warn};
 
 use crate::cli::{ConnectArgs, ManifestArgs};
 use crate::config::{Config, Tls};
+use crate::controller::reload::{self, Reading};
 use crate::ports::Objects;
 
 /// Reads the configuration; warns of what is risky.
 pub(crate) fn config(args: &ConnectArgs) -> Result<Config> {
+    read(&source(args)).map(|reading| reading.config)
+}
+
+/// Where settings come from.
+pub(crate) fn source(args: &ConnectArgs) -> reload::Source {
     let utf8 = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         Some((name.into_string().ok()?, value.into_string().ok()?))
     };
-    let env: BTreeMap<String, String> = env::vars_os().filter_map(utf8).collect();
-    let (config, warnings) = Config::load(args.cloud_config.as_deref(), &env, &args.settings.0)?;
-    for warning in &warnings {
+    let environment: BTreeMap<String, String> = env::vars_os().filter_map(utf8).collect();
+    reload::Source { path: args.cloud_config.clone(), environment, flags: args.settings.0.clone() }
+}
+
+/// Reads the configuration; warns of what is risky.
+pub(crate) fn read(source: &reload::Source) -> Result<Reading> {
+    let reading = source.read()?;
+    for warning in &reading.warnings {
         warn!("{warning}");
     }
-    Ok(config)
+    Ok(reading)
 }
 
 /// A client that sees the given project, and has asked nothing yet.

@@ -8,7 +8,8 @@
 //!
 //! Reading order: [`model`] and [`observe`] for the two inputs, [`plan`] for the decisions,
 //! [`exec`] for what happens to a plan. The process that watches a cluster asks [`controllers`],
-//! [`election`], [`trigger`] and [`debounce`] whether to act, and [`event`] what to tell.
+//! [`election`], [`trigger`] and [`debounce`] whether to act, [`event`] what to tell, and [`reload`]
+//! whether to take a changed configuration.
 
 pub mod agenda;
 pub mod cidr;
@@ -24,6 +25,7 @@ pub mod observe;
 pub mod parse;
 pub mod permission;
 pub mod plan;
+pub mod reload;
 pub mod render;
 mod time;
 pub mod trigger;

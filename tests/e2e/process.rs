@@ -1,5 +1,11 @@
 //! The process: who leads, what it answers, how it ends (contract: appendix 17, 19, 20).
 
+use std::fs;
+
+use ccm_simulator::World;
+use ccm_simulator::world::State;
+use ccm_tests::lab::fixture;
+use ccm_tests::rotation::{MountedSecret, SECOND, add_second_user, with_keys};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use serde_json::json;
@@ -156,4 +162,40 @@ async fn e2e_an_unknown_controller_is_an_error_that_names_it() {
     let mut controller = scene.controller("controller", &["--controllers=bogus"]);
     assert_eq!(controller.end().await.code(), Some(1));
     assert!(controller.log().contains("bogus"), "{}", controller.log());
+}
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_credentials_are_rotated_while_it_works_and_wrong_ones_kept_out() {
+    let mut world = World::load(&fixture("worlds/standard.yaml")).expect("a world");
+    world.cluster_id = None;
+    add_second_user(&mut world);
+    let scene = Scene::new(world).await;
+    scene.objects.join("node-1").await;
+    let folder = scene.cluster.folder();
+    let config = fs::read_to_string(scene.cloud.config(folder)).expect("a cloud-config");
+    let mut secret = MountedSecret::new(folder.join("secret"), "cloud-config", &config);
+    let from_secret = format!("--cloud-config={}", secret.path().display());
+    let mut controller = scene.controller("controller", &[&from_secret]);
+    next_leader(&scene, "").await;
+
+    secret.replace(&with_keys(&config, "no-such-api-key", "no-such-secret-key"));
+    let kept = scene.objects.until_event("cloud-controller-manager", "CredentialsKept").await;
+    assert!(kept.contains("unable to verify user credentials"), "{kept}");
+    scene.objects.create_service("before", json!({})).await;
+    scene.objects.until_published("before").await;
+
+    let (_, api_key, secret_key) = SECOND;
+    secret.replace(&with_keys(&config, api_key, secret_key));
+    scene.objects.until_event("cloud-controller-manager", "CredentialsReplaced").await;
+    let disabled = scene.cloud.with(|simulator| simulator.set_user_state("prod", State::Disabled));
+    disabled.expect("a user of that name");
+    scene.objects.create_service("after", json!({})).await;
+    let (_, address) = scene.objects.until_published("after").await;
+    scene.until_reached(&address, 80, &["node-1"]).await;
+    controller.until_ok("/readyz").await;
+    let log = controller.log();
+    for text in ["no-such-api-key", "no-such-secret-key", api_key, secret_key] {
+        assert!(!log.contains(text), "a key is in the log");
+    }
 }

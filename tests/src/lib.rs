@@ -14,5 +14,6 @@ pub mod oracle;
 pub mod recorded;
 pub mod register;
 pub mod replay;
+pub mod rotation;
 pub mod schema;
 pub mod trouble;

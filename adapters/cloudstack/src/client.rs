@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use ccm_core::exec::error::{CallError, Effect, Fault};
@@ -81,17 +81,23 @@ impl Default for Options {
     }
 }
 
-/// A client of one API with one key pair. Share it by `Arc`.
+/// A client of one API with one key pair at a time. Share it by `Arc`.
 pub struct Client<T, R> {
-    transport: T,
+    access: RwLock<Arc<Access<T>>>,
     pub(crate) runtime: R,
-    credentials: Credentials,
     pub(crate) options: Options,
     pub(crate) limiter: Limiter,
     pub(crate) meter: Arc<dyn Meter>,
     page_size: AtomicU32,
     use_get: AtomicBool,
     learned: Mutex<Learned>,
+}
+
+/// How requests get there, and who they come from. A request has one of it from its signature to
+/// its answer.
+struct Access<T> {
+    transport: T,
+    credentials: Credentials,
 }
 
 /// What the client found out about the server and its own role.
@@ -124,9 +130,8 @@ impl<T: Transport, R: Runtime> Client<T, R> {
     /// A client that has asked nothing yet.
     pub fn new(transport: T, runtime: R, credentials: Credentials, options: Options) -> Self {
         Self {
-            transport,
+            access: RwLock::new(Arc::new(Access { transport, credentials })),
             runtime,
-            credentials,
             limiter: Limiter::new(options.in_flight),
             meter: Arc::new(Unmetered),
             page_size: AtomicU32::new(options.page_size.max(1)),
@@ -140,6 +145,20 @@ impl<T: Transport, R: Runtime> Client<T, R> {
     #[must_use]
     pub fn metered(self, meter: Arc<dyn Meter>) -> Self {
         Self { meter, ..self }
+    }
+
+    /// Takes over transport and credentials of another client, from the next request on: requests
+    /// under way end as they began, and jobs are followed with the new ones. What the role may do is
+    /// found out anew.
+    pub fn take_over(&self, other: &Self) {
+        *self.access.write().unwrap_or_else(PoisonError::into_inner) = other.access();
+        let mut learned = self.learned();
+        learned.capabilities = None;
+        learned.denied.clear();
+    }
+
+    fn access(&self) -> Arc<Access<T>> {
+        Arc::clone(&self.access.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Carries out one call, to the end of its job.
@@ -267,9 +286,12 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         expires: Option<Timestamp>,
         method: Method,
     ) -> Result<WireResponse, Failure> {
-        let (request, redactor) = self.signed(command, params, format, expires, method);
+        let access = self.access();
+        let Access { transport, credentials } = &*access;
+        let (request, redactor) =
+            self.signed(credentials, command, params, format, expires, method);
         trace!(?request, "sending");
-        let answer = self.transport.send(request).await;
+        let answer = transport.send(request).await;
         let answer = match answer {
             Ok(mut answer) => {
                 answer.body = redactor.clean_body(answer.body);
@@ -289,6 +311,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
     /// The request with everything that each one has, and what hides its secrets later.
     fn signed(
         &self,
+        credentials: &Credentials,
         command: Command,
         params: &Params,
         format: Format,
@@ -300,7 +323,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         let fixed = [
             ("command", command.name().to_owned()),
             ("response", format.as_str().to_owned()),
-            ("apiKey", self.credentials.api_key().to_owned()),
+            ("apiKey", credentials.api_key().to_owned()),
             ("signatureversion", "3".to_owned()),
             // An offset is needed; `+0000` is the form that servers print themselves.
             ("expires", expires.strftime("%Y-%m-%dT%H:%M:%S+0000").to_string()),
@@ -310,8 +333,8 @@ impl<T: Transport, R: Runtime> Client<T, R> {
             .chain(params.iter().cloned())
             .map(|(name, value)| (name.to_owned(), value))
             .collect();
-        let signature = signature(&params, self.credentials.secret_key());
-        let redactor = Redactor::new(&self.credentials, &signature);
+        let signature = signature(&params, credentials.secret_key());
+        let redactor = Redactor::new(credentials, &signature);
         params.push(("signature".to_owned(), signature));
         (WireRequest { method, params }, redactor)
     }

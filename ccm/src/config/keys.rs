@@ -120,6 +120,11 @@ impl Setting {
         matches!(self, Self::ApiKey | Self::SecretKey)
     }
 
+    /// Whether the controller takes a change of it while it runs.
+    pub fn is_live(self) -> bool {
+        matches!(self, Self::ApiKey | Self::SecretKey | Self::CaFile)
+    }
+
     /// The setting of a key in a file, in any case, as both the Go controller and the `cs` tool
     /// spell it.
     pub(super) fn of_key(key: &str) -> Option<Self> {
@@ -173,6 +178,18 @@ const PROXIES: &str = "\n## Proxies\n\n\
     always\n\
     reached directly. User and password may stand in the URL of the proxy; they are never shown.\n";
 
+/// What becomes of changes, with the keys of live settings in front.
+const CHANGES: &str = " are taken by a running controller when they change in the file, and so\n\
+    is the content of the file that `ca-file` names: both files are looked at every 5 s, as a Secret that is mounted\n\
+    brings them. What is new is tried first, with a client of its own: it must be accepted by CloudStack, and see at\n\
+    least one of the machines that the pair in use sees. Until then what was there before is used, Event\n\
+    `CredentialsKept` and the log say why, and it is tried again after 5 s, 10 s, and so on up to 5 min. Once it works,\n\
+    Event `CredentialsReplaced` says so. So make a second pair, put it into the Secret, wait for that Event of each\n\
+    replica, and only then remove the first one. A file with a mistake is left until it changes again. A change of any\n\
+    other setting is named in the log and needs a restart.\n\n\
+    The token of the service account and that of a `tokenFile` in a kubeconfig are read again every minute; a changed\n\
+    CA of the API server needs a restart.\n";
+
 /// The reference, as `deploy/docs/configuration.md` holds it.
 pub fn markdown() -> String {
     let mut text = String::from(
@@ -204,6 +221,9 @@ pub fn markdown() -> String {
          a comment. An unknown key, a missing\none and a value that can't be read are start errors, all in one \
          message.\n",
     );
+    let live = Setting::ALL.iter().filter(|setting| setting.is_live());
+    let live: Vec<String> = live.map(|setting| format!("`{setting}`")).collect();
+    let _ = write!(text, "\n## Changes\n\n{}{CHANGES}", live.join(", "));
     text.push_str(PROXIES);
     text
 }

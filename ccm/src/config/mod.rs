@@ -15,7 +15,7 @@ mod keys;
 mod sources;
 mod values;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -160,6 +160,71 @@ impl Config {
             Some(config) if errors.is_empty() => Ok((config, warnings)),
             Some(_) | None => Err(ConfigErrors { path: None, errors }),
         }
+    }
+
+    /// The settings that differ in effect.
+    pub fn differing(&self, other: &Self) -> BTreeSet<Setting> {
+        let Self {
+            api_url,
+            credentials: Credentials { api_key, secret_key },
+            project,
+            zone,
+            region,
+            tls,
+            cluster_id,
+            ownership_tags,
+            adopt_unrecorded_addresses,
+            source_ranges_mode,
+            udp_on_router,
+            request_timeout,
+            connect_timeout,
+            job_timeout,
+            page_size,
+            get_if_post_refused,
+            effective: _,
+        } = self;
+        let verifies = |tls: &Tls| *tls != Tls::NoVerification;
+        let verification = verifies(tls) != verifies(&other.tls);
+        [
+            (Setting::ApiUrl, *api_url != other.api_url),
+            (Setting::ApiKey, *api_key != other.credentials.api_key),
+            (Setting::SecretKey, *secret_key != other.credentials.secret_key),
+            (Setting::ProjectId, *project != other.project),
+            (Setting::Zone, *zone != other.zone),
+            (Setting::Region, *region != other.region),
+            (Setting::SslNoVerify, verification),
+            (Setting::CaFile, *tls != other.tls && !verification),
+            (Setting::ClusterId, *cluster_id != other.cluster_id),
+            (Setting::OwnershipTags, *ownership_tags != other.ownership_tags),
+            (
+                Setting::AdoptUnrecordedAddresses,
+                *adopt_unrecorded_addresses != other.adopt_unrecorded_addresses,
+            ),
+            (Setting::SourceRangesMode, *source_ranges_mode != other.source_ranges_mode),
+            (Setting::UdpOnRouter, *udp_on_router != other.udp_on_router),
+            (Setting::RequestTimeout, *request_timeout != other.request_timeout),
+            (Setting::ConnectTimeout, *connect_timeout != other.connect_timeout),
+            (Setting::JobTimeout, *job_timeout != other.job_timeout),
+            (Setting::PageSize, *page_size != other.page_size),
+            (Setting::GetIfPostRefused, *get_if_post_refused != other.get_if_post_refused),
+        ]
+        .into_iter()
+        .filter_map(|(setting, differs)| differs.then_some(setting))
+        .collect()
+    }
+
+    /// The same, with what another one says of the settings that a running process takes.
+    #[must_use]
+    pub fn with_live_settings_of(&self, other: &Self) -> Self {
+        let verified = [&self.tls, &other.tls].iter().all(|tls| **tls != Tls::NoVerification);
+        let tls = if verified { &other.tls } else { &self.tls };
+        let of = |config: &Self, live: bool| {
+            let effective = config.effective.clone().into_iter();
+            effective.filter(move |set| set.setting.is_live() == live)
+        };
+        let mut effective: Vec<_> = of(self, false).chain(of(other, true)).collect();
+        effective.sort_by_key(|set| set.setting);
+        Self { credentials: other.credentials.clone(), tls: tls.clone(), effective, ..self.clone() }
     }
 
     /// The planner's policy, for the cluster of that id.

@@ -250,6 +250,39 @@ fn values_out_of_range_are_refused_with_the_range() {
     "#);
 }
 
+#[test]
+fn each_setting_that_differs_is_named_and_a_running_process_takes_the_live_ones() {
+    let (before, _) = good(GOOD);
+    let lines = [
+        (Setting::ApiUrl, "https://elsewhere.example.com/client/api"),
+        (Setting::ApiKey, "another-api-key"),
+        (Setting::SecretKey, "another-secret-key"),
+        (Setting::ProjectId, "p1"),
+        (Setting::Zone, "zone-2"),
+        (Setting::Region, "east"),
+        (Setting::SslNoVerify, "true"),
+        (Setting::CaFile, "/etc/ca.pem"),
+        (Setting::ClusterId, "prod"),
+        (Setting::OwnershipTags, "on"),
+        (Setting::AdoptUnrecordedAddresses, "keep"),
+        (Setting::SourceRangesMode, "strict"),
+        (Setting::UdpOnRouter, "try"),
+        (Setting::RequestTimeout, "7s"),
+        (Setting::ConnectTimeout, "7s"),
+        (Setting::JobTimeout, "7m"),
+        (Setting::PageSize, "7"),
+        (Setting::GetIfPostRefused, "true"),
+    ];
+    assert_eq!(lines.map(|(setting, _)| setting), Setting::ALL);
+    for (setting, value) in lines {
+        let (after, _) = with(&format!("{setting} = {value}")).unwrap();
+        assert_eq!(before.differing(&after), [setting].into(), "{setting}");
+        let taken = before.with_live_settings_of(&after);
+        assert_eq!(taken.differing(&after).is_empty(), setting.is_live(), "{setting}");
+        assert_eq!(taken.differing(&before).is_empty(), !setting.is_live(), "{setting}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_text_panics_and_no_secret_is_shown(

@@ -7,6 +7,7 @@
 //! | `election.rs` | the Lease: who may change anything |
 //! | `turn.rs` | the Lease, as long as a command changes something |
 //! | `monitored.rs` | CloudStack, as it answers: health and metrics |
+//! | `reload.rs` | a cloud-config that changes: new credentials without a restart |
 //! | `live.rs` | the watched cluster, as the controllers need it |
 //! | `services/` | the Service controller |
 //! | `nodes.rs` | the Node controller |
@@ -19,18 +20,20 @@
 mod election;
 pub mod lifecycle;
 mod live;
-mod monitored;
+pub mod monitored;
 pub mod nodes;
 pub mod plans;
 pub mod ports;
 mod process;
 mod recorder;
+pub mod reload;
 pub mod services;
 pub mod snapshots;
 mod turn;
 mod work;
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::time::Duration;
 
 use ccm_core::event::correlate::ObjectRef;
@@ -51,6 +54,15 @@ fn jitter(uuid: &str) -> f64 {
 
 fn between(now: Timestamp, at: Timestamp) -> Duration {
     Duration::try_from(at.duration_since(now)).unwrap_or_default()
+}
+
+/// An error with its causes, in one line.
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| (*error).source());
+    let one_line = |error: &(dyn Error + 'static)| {
+        error.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" ")
+    };
+    causes.map(one_line).collect::<Vec<_>>().join(": ")
 }
 
 /// All Nodes; none if they can't be read.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use ccm_cloudstack::{Client, HttpTransport, Runtime, TokioRuntime, Transport};
 use ccm_core::exec::error::{CallError, Fault};
 use ccm_core::exec::output::Output;
 use ccm_core::ids::{LoadBalancerRuleId, VirtualMachineId};
@@ -10,37 +11,79 @@ use ccm_core::node::lifecycle::Answer;
 use ccm_core::observe::scope::Scope;
 use ccm_core::observe::{CloudState, VirtualMachine};
 use ccm_core::plan::action::Call;
+use ccm_core::reload::is_same_account;
+use thiserror::Error;
 
 use super::ports::Inventory;
-use super::process::CloudStack;
 use crate::metrics::{Metrics, Side};
 use crate::ports::{Cloud, Members};
 use crate::serve::{Condition, Health};
 
 /// See the module.
-pub(super) struct MonitoredCloud {
-    cloud: CloudStack,
+pub struct MonitoredCloud<T = HttpTransport, R = TokioRuntime> {
+    cloud: Client<T, R>,
     metrics: Arc<Metrics>,
     reachable: Condition,
     credentials: Condition,
 }
 
-impl MonitoredCloud {
-    pub(super) fn new(cloud: CloudStack, metrics: Arc<Metrics>, health: &Health) -> Self {
+/// New credentials are not taken over.
+#[derive(Debug, Error)]
+pub enum RenewError {
+    /// They don't work, or nobody could be asked.
+    #[error(transparent)]
+    Unproven(#[from] CallError),
+    /// They work somewhere else.
+    #[error(
+        "the new pair sees none of the virtual machines that the pair in use sees; use one of a \
+         user of the same account or project"
+    )]
+    OtherAccount,
+}
+
+impl<T: Transport, R: Runtime> MonitoredCloud<T, R> {
+    /// Tells metrics, and the checks `cloudstack` and `credentials`, of what this client is answered.
+    pub fn new(cloud: Client<T, R>, metrics: Arc<Metrics>, health: &Health) -> Self {
         let (reachable, credentials) =
             (health.readiness("cloudstack"), health.readiness("credentials"));
         Self { cloud, metrics, reachable, credentials }
     }
 
     /// Asks what the server and the role can do.
-    pub(super) async fn discover(&self) -> Result<(), CallError> {
+    ///
+    /// # Errors
+    /// [`CallError`] if the server can't be asked, or refuses the credentials.
+    pub async fn discover(&self) -> Result<(), CallError> {
         let found = self.note(self.cloud.discover().await)?;
         let version = found.version.map(|version| version.to_string()).unwrap_or_default();
         self.metrics.server(&version);
         Ok(())
     }
 
-    fn note<T>(&self, result: Result<T, CallError>) -> Result<T, CallError> {
+    /// Goes on with the credentials of another client, if they work and act for the same account.
+    /// If those in use are not accepted any more, nobody knows for which account they acted.
+    ///
+    /// # Errors
+    /// [`RenewError`] says why not.
+    pub async fn renew(&self, proposed: &Client<T, R>) -> Result<(), RenewError> {
+        proposed.discover().await?;
+        let new = match proposed.machines().await {
+            Ok(machines) => Some(ids(&machines)),
+            Err(error) if error.fault == Fault::Permission => None,
+            Err(error) => return Err(error.into()),
+        };
+        let in_use = self.cloud.machines().await.ok().map(|machines| ids(&machines));
+        if let (Some(in_use), Some(new)) = (in_use, new)
+            && !is_same_account(&in_use, &new)
+        {
+            return Err(RenewError::OtherAccount);
+        }
+        self.cloud.take_over(proposed);
+        self.note_credentials(None);
+        Ok(())
+    }
+
+    fn note<X>(&self, result: Result<X, CallError>) -> Result<X, CallError> {
         match &result {
             Ok(_) => self.note_credentials(None),
             // 401: nobody knows these keys, or their user is disabled.
@@ -63,7 +106,11 @@ impl MonitoredCloud {
     }
 }
 
-impl Cloud for MonitoredCloud {
+fn ids(machines: &[VirtualMachine]) -> BTreeSet<VirtualMachineId> {
+    machines.iter().map(|machine| machine.id.clone()).collect()
+}
+
+impl<T: Transport, R: Runtime> Cloud for MonitoredCloud<T, R> {
     async fn observe(&self, scope: &Scope) -> Result<CloudState, CallError> {
         let state = self.note(self.cloud.observe(scope).await)?;
         self.metrics.observed(Side::CloudStack);
@@ -81,7 +128,7 @@ impl Cloud for MonitoredCloud {
     }
 }
 
-impl Inventory for MonitoredCloud {
+impl<T: Transport, R: Runtime> Inventory for MonitoredCloud<T, R> {
     async fn machines(&self) -> Result<Vec<VirtualMachine>, CallError> {
         self.note(self.cloud.machines().await)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use ccm_cloudstack::{Client, HttpTransport, Runtime as _, TokioRuntime};
+use ccm_cloudstack::{HttpTransport, Runtime as _, TokioRuntime};
 use ccm_core::controllers::Controller;
 use ccm_core::event::correlate::ObjectRef;
 use ccm_core::event::{Occasion, Turn};
@@ -13,6 +13,7 @@ use ccm_kubernetes::live::connect::{Whom, api_server};
 use ccm_kubernetes::live::events::EventWriter;
 use ccm_kubernetes::live::lease::LeaseLock;
 use ccm_kubernetes::live::review::Reviewer;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
@@ -21,12 +22,13 @@ use super::monitored::MonitoredCloud;
 use super::plans::LatestPlans;
 use super::ports::{Fence, Tell};
 use super::recorder::Recorder;
+use super::reload::{Prints, Reading, Reloader, Source};
 use super::work::Work;
 use crate::cli::{ControllerArgs, ControllerOptions, ElectionOptions, ServingOptions};
 use crate::commands::{Exit, VERSION};
 use crate::config::Config;
 use crate::metrics::Metrics;
-use crate::serve::{Delegated, Health, Server, Site, configz};
+use crate::serve::{Delegated, Health, Page, Server, Site, configz};
 use crate::signal::stop_signal;
 
 /// How long running calls may take to end after SIGTERM. Kubernetes kills after 30 s by default.
@@ -36,8 +38,6 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// First and longest pause before something that does not answer is asked again.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-pub(super) type CloudStack = Client<HttpTransport, TokioRuntime>;
-
 /// Runs until it is told to stop, or loses the Lease.
 pub(crate) async fn run(args: &ControllerArgs) -> Result<Exit> {
     info!(version = VERSION, "cloudstack-ccm");
@@ -45,15 +45,16 @@ pub(crate) async fn run(args: &ControllerArgs) -> Result<Exit> {
         warn!("{warning}");
     }
     let options = args.options()?;
-    let config = crate::connect::config(&args.connect)?;
-    for setting in &config.effective {
+    let source = crate::connect::source(&args.connect);
+    let reading = crate::connect::read(&source)?;
+    for setting in &reading.config.effective {
         info!("configured: {setting}");
     }
     if !options.controllers.runs(Controller::Service) {
         info!("the Service controller is disabled by --controllers: no load balancer is touched");
     }
     let stop = stop_on_signal()?;
-    let process = Process::new(options, config, stop).await?;
+    let process = Process::new(options, source, reading, stop).await?;
     process.live().await
 }
 
@@ -71,7 +72,10 @@ fn stop_on_signal() -> Result<CancellationToken> {
 
 struct Process {
     options: ControllerOptions,
+    /// As it was at the start: what may change since is the reloader's.
     config: Config,
+    prints: Prints,
+    reloader: Reloader<HttpTransport, TokioRuntime>,
     kubernetes: kube::Client,
     cloud: Arc<MonitoredCloud>,
     metrics: Arc<Metrics>,
@@ -87,9 +91,12 @@ struct Process {
 impl Process {
     async fn new(
         options: ControllerOptions,
-        config: Config,
+        source: Source,
+        reading: Reading,
         stop: CancellationToken,
     ) -> Result<Self> {
+        let Reading { config, warnings: _, prints } = reading;
+        let (in_use, shown_config) = watch::channel(config.clone());
         let kubernetes = kubernetes(&options, options.kubeconfig.as_deref()).await?;
         let metrics = Arc::new(Metrics::new(VERSION));
         metrics.dry_run(options.dry_run);
@@ -100,60 +107,84 @@ impl Process {
                 let site = Site {
                     health: health.clone(),
                     metrics: Arc::clone(&metrics),
-                    configuration: configz(&options, &config),
+                    configuration: configuration(&options, shown_config),
                     plans: shown(&options, &plans),
                 };
                 Some(serve(&options, serving, site).await?)
             }
             None => None,
         };
-        let cloud = crate::connect::client(&config, config.project.as_ref(), TokioRuntime)?;
-        let cloud = cloud.metered(Arc::<Metrics>::clone(&metrics));
+        let meter = Arc::clone(&metrics);
+        let connect = move |config: &Config| {
+            let client = crate::connect::client(config, config.project.as_ref(), TokioRuntime)?;
+            Ok(client.metered(Arc::<Metrics>::clone(&meter)))
+        };
+        let cloud = MonitoredCloud::new(connect(&config)?, Arc::clone(&metrics), &health);
+        let cloud = Arc::new(cloud);
         let host = hostname();
         let writer = EventWriter::new(kubernetes.clone(), host.clone());
         let (recorder, record) = Recorder::new(writer, || TokioRuntime.now(), Arc::clone(&metrics));
+        let recorder = Arc::new(recorder);
+        let reloader = Reloader {
+            source,
+            connect: Box::new(connect),
+            cloud: Arc::clone(&cloud),
+            in_use,
+            runtime: TokioRuntime,
+            teller: Arc::<Recorder>::clone(&recorder),
+            about: lease(options.election.as_ref()),
+            metrics: Arc::clone(&metrics),
+        };
         Ok(Self {
             options,
             config,
+            prints,
+            reloader,
             kubernetes,
-            cloud: Arc::new(MonitoredCloud::new(cloud, Arc::clone(&metrics), &health)),
+            cloud,
             metrics,
             health,
             plans,
             server,
             identity: format!("{host}_{}", TokioRuntime.fresh_uuid()),
-            recorder: Arc::new(recorder),
+            recorder,
             recording: tokio::spawn(record),
             stop,
         })
     }
 
     async fn live(self) -> Result<Exit> {
-        let stopped = self.stop.clone();
-        let ready = async {
-            self.wait_for("the API server", async || self.api_server().await).await;
-            self.wait_for("CloudStack", async || self.cloud.discover().await).await;
+        let exit = tokio::select! {
+            exit = self.wait_and_work() => exit,
+            never = self.reloader.run(self.prints) => match never {},
         };
-        tokio::select! {
-            () = ready => {}
-            () = stopped.cancelled() => return Ok(Exit::Done),
-        }
-        let exit = match self.options.election.clone() {
-            Some(election) => self.work_while_leading(&election).await,
-            None => {
-                info!("no leader election: nothing may run beside this process");
-                let fence = Arc::new(UntilStopped(self.stop.clone()));
-                self.work(fence).await.map(|()| Exit::Done)
-            }
-        };
-        let Self { recorder, recording, server, .. } = self;
-        drop(recorder);
+        let Self { recorder, reloader, recording, server, .. } = self;
+        drop((recorder, reloader));
         if let Some(server) = server {
             server.stop().await;
         }
         // What was told last is written before the process ends, if that is quick.
         let _ = tokio::time::timeout(FAREWELL, recording).await;
         exit
+    }
+
+    async fn wait_and_work(&self) -> Result<Exit> {
+        let ready = async {
+            self.wait_for("the API server", async || self.api_server().await).await;
+            self.wait_for("CloudStack", async || self.cloud.discover().await).await;
+        };
+        tokio::select! {
+            () = ready => {}
+            () = self.stop.cancelled() => return Ok(Exit::Done),
+        }
+        match &self.options.election {
+            Some(election) => self.work_while_leading(election).await,
+            None => {
+                info!("no leader election: nothing may run beside this process");
+                let fence = Arc::new(UntilStopped(self.stop.clone()));
+                self.work(fence).await.map(|()| Exit::Done)
+            }
+        }
     }
 
     async fn api_server(&self) -> Result<(), CallError> {
@@ -261,15 +292,9 @@ impl Process {
     }
 
     fn tell_election(&self, options: &ElectionOptions, turn: Turn) {
-        let lease = ObjectRef {
-            api_version: "coordination.k8s.io/v1",
-            kind: "Lease",
-            namespace: options.namespace.clone(),
-            name: options.name.clone(),
-            uid: String::new(),
-        };
         let identity = self.identity.clone();
-        self.recorder.tell(&lease, &Occasion::LeaderElection { identity, turn }.event());
+        self.recorder
+            .tell(&lease(Some(options)), &Occasion::LeaderElection { identity, turn }.event());
     }
 }
 
@@ -281,15 +306,32 @@ async fn kubernetes(
     Ok(api_server(whom).await?.client)
 }
 
+/// The Lease, as events of the process name it. Without leader election they name the one that
+/// people look at.
+fn lease(election: Option<&ElectionOptions>) -> ObjectRef {
+    let (namespace, name) = match election {
+        Some(ElectionOptions { timing: _, namespace, name }) => (namespace.as_str(), name.as_str()),
+        None => ("kube-system", "cloud-controller-manager"),
+    };
+    ObjectRef {
+        api_version: "coordination.k8s.io/v1",
+        kind: "Lease",
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        uid: String::new(),
+    }
+}
+
+/// What holds now.
+fn configuration(options: &ControllerOptions, in_use: watch::Receiver<Config>) -> Page {
+    let options = options.clone();
+    Box::new(move || configz(&options, &in_use.borrow()))
+}
+
 /// The latest plans, in a dry run.
-fn shown(
-    options: &ControllerOptions,
-    plans: &Arc<LatestPlans>,
-) -> Option<Box<dyn Fn() -> String + Send + Sync>> {
+fn shown(options: &ControllerOptions, plans: &Arc<LatestPlans>) -> Option<Page> {
     let plans = Arc::clone(plans);
-    options
-        .dry_run
-        .then(|| -> Box<dyn Fn() -> String + Send + Sync> { Box::new(move || plans.json()) })
+    options.dry_run.then(|| -> Page { Box::new(move || plans.json()) })
 }
 
 /// Starts the HTTPS server, so that probes are answered from the beginning.

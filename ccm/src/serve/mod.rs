@@ -73,10 +73,13 @@ pub struct Site {
     /// The metrics.
     pub metrics: Arc<Metrics>,
     /// The JSON of `/configz` ([`configz`]).
-    pub configuration: String,
+    pub configuration: Page,
     /// The JSON of the latest plans; `None` if plans are not shown.
-    pub plans: Option<Box<dyn Fn() -> String + Send + Sync>>,
+    pub plans: Option<Page>,
 }
+
+/// Makes a page when it is asked for.
+pub type Page = Box<dyn Fn() -> String + Send + Sync>;
 
 /// The server can't be started.
 #[derive(Debug, Error)]
@@ -255,7 +258,7 @@ async fn metrics(State(site): State<Arc<Site>>) -> Response {
 }
 
 async fn configuration(State(site): State<Arc<Site>>) -> Response {
-    text(StatusCode::OK, JSON, site.configuration.clone())
+    text(StatusCode::OK, JSON, (site.configuration)())
 }
 
 async fn plans(State(site): State<Arc<Site>>) -> Response {

@@ -88,7 +88,7 @@ impl Served {
         let site = Site {
             health: health.clone(),
             metrics: Arc::new(Metrics::new("1.2.3")),
-            configuration: "{}".to_owned(),
+            configuration: Box::new(|| "{}".to_owned()),
             plans: None,
         };
         let pace =

@@ -178,9 +178,9 @@ occasions! {
     /// Too many Nodes went at once.
     NodeLifecycle Warning NodeDeletionHeld { node: String } => "Node {node} is not deleted though its virtual machine is gone: too many others were deleted within the last minutes; if that is right, it follows by itself",
     /// New credentials are in use.
-    Manager Normal CredentialsReplaced { } => "New CloudStack credentials work and are in use",
+    Manager Normal CredentialsReplaced { what: String } => "What changed in the cloud-config works and is in use: {what}",
     /// New credentials don't work.
-    Manager Warning CredentialsKept { error: String } => "New CloudStack credentials were refused and the old ones kept: {error}",
+    Manager Warning CredentialsKept { error: String } => "What changed in the cloud-config is not used, and CloudStack is asked as before: {error}",
 }
 
 /// Which way the Lease went.

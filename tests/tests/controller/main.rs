@@ -6,6 +6,7 @@ mod contract;
 mod economy;
 mod interleaved;
 mod nodes;
+mod reload;
 mod services;
 mod stage;
 mod vanished;

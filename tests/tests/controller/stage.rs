@@ -345,7 +345,13 @@ pub struct Stage {
 impl Stage {
     /// The standard world of the cases, with its three Nodes; no controller runs.
     pub fn new() -> Self {
-        let world = World::load(&fixture("worlds/standard.yaml")).expect("the standard world");
+        Self::with_world(|_| {})
+    }
+
+    /// The same with a world that differs.
+    pub fn with_world(edit: impl FnOnce(&mut World)) -> Self {
+        let mut world = World::load(&fixture("worlds/standard.yaml")).expect("the standard world");
+        edit(&mut world);
         let clock =
             PausedClock { start: world.started, started: Instant::now(), ids: Arc::default() };
         let simulator = Simulator::new(&world).expect("a world that makes sense");
@@ -414,7 +420,11 @@ impl Stage {
     pub fn client(&self) -> Client<Cloud, PausedClock> {
         let keys = self.world.accounts.iter().find(|account| account.name == "prod");
         let keys = keys.expect("the account of the controller");
-        let credentials = Credentials::new(&keys.api_key, &keys.secret_key);
+        self.client_with(&keys.api_key, &keys.secret_key)
+    }
+
+    pub fn client_with(&self, api_key: &str, secret_key: &str) -> Client<Cloud, PausedClock> {
+        let credentials = Credentials::new(api_key, secret_key);
         Client::new(self.cloud.clone(), self.clock.clone(), credentials, Options::default())
     }
 
@@ -428,15 +438,29 @@ impl Stage {
 
     /// Runs the Service controller from its start while a story is told, and then stops it.
     pub async fn with_services<T>(&self, story: impl Future<Output = T>) -> T {
-        self.run(false, story).await
+        self.run(self.client(), false, story).await
+    }
+
+    /// The same with a client of the caller's.
+    pub async fn with_services_of<T>(
+        &self,
+        cloud: impl cloudstack_ccm::ports::Cloud,
+        story: impl Future<Output = T>,
+    ) -> T {
+        self.run(cloud, false, story).await
     }
 
     /// The same in a dry run.
     pub async fn with_dry_run<T>(&self, story: impl Future<Output = T>) -> T {
-        self.run(true, story).await
+        self.run(self.client(), true, story).await
     }
 
-    async fn run<T>(&self, dry_run: bool, story: impl Future<Output = T>) -> T {
+    async fn run<T>(
+        &self,
+        cloud: impl cloudstack_ccm::ports::Cloud,
+        dry_run: bool,
+        story: impl Future<Output = T>,
+    ) -> T {
         {
             // A process that starts has seen nothing.
             let mut watch = lock(&self.cluster.watch);
@@ -445,7 +469,7 @@ impl Stage {
             watch.triggers = Triggers::new(context);
         }
         let controller = ServiceController::new(
-            (self.client(), Arc::clone(&self.cluster), self.clock.clone()),
+            (cloud, Arc::clone(&self.cluster), self.clock.clone()),
             Policy::new(ClusterId::parse("prod").expect("a cluster id")),
             Settings::default(),
             self.teller(),

@@ -28,6 +28,7 @@ use tracing::{debug, info, warn};
 
 use super::{ServiceController, Stand, reference, states};
 use crate::commands::VERSION;
+use crate::controller::chain;
 use crate::controller::plans::LatestPlans;
 use crate::controller::ports::{Fence, Watch};
 use crate::controller::snapshots::Need;
@@ -258,17 +259,6 @@ fn end_of(planned: &Planned, outcome: &Outcome, may_change: bool) -> End {
     // Steps are left out for want of a failure only when this process may not change anything.
     let stopped = if may_change { Fault::Bug } else { Fault::Transient };
     End::Failed { fault: outcome.worst_fault.unwrap_or(stopped), retry_after }
-}
-
-/// An error with its causes.
-fn chain(error: &DriverError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(found) = cause {
-        text = format!("{text}: {found}");
-        cause = found.source();
-    }
-    text
 }
 
 /// Lets steps out while this process leads, and logs them.
