@@ -47,18 +47,17 @@ pub(crate) fn follow(history: &History, last: usize) -> Lab {
     story.lab
 }
 
-/// A VPC has no firewall before 4.23, and to a restricted role older releases say of what it may
-/// not call that its key is wrong.
+/// A VPC has no firewall before 4.23.
 fn possible(place: Place, release: &'static str) -> &'static str {
     match place {
         Place::TierWithFirewall => "4.23.0.0",
-        Place::RestrictedProject => release.max("4.18.0.0"),
         Place::Isolated
         | Place::TierWithList
         | Place::TierAllow
         | Place::TierDeny
         | Place::TierWithoutList
-        | Place::PlainProject => release,
+        | Place::PlainProject
+        | Place::RestrictedProject => release,
     }
 }
 
