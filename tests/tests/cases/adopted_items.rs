@@ -37,7 +37,7 @@ fn web_and_api() -> (Lab, [ServiceKey; 2]) {
             ..rule(&format!("{}-tcp-80", load_balancer_name(name)), ip, 80)
         });
     }
-    let mut lab = setup.start();
+    let lab = setup.start();
     open_by_hand(&lab, "80");
     let web = lab.create("web", |raw| served_by_go(raw, WEBS));
     let api = lab.create("api", |raw| served_by_go(raw, "203.0.113.61"));
