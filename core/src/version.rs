@@ -65,6 +65,7 @@ impl Features {
     const PROTOCOL_ON_UPDATE: Version = Version::new(4, 17, 1);
     const CIDRS_ON_CREATE: Version = Version::new(4, 18, 0);
     const FIREWALL_IN_VPC: Version = Version::new(4, 23, 0);
+    const DENIED_IS_432: Version = Version::new(4, 18, 0);
 
     /// Whether `cidrlist` of updateLoadBalancerRule takes effect.
     pub fn edits_rule_sources(self) -> bool {
@@ -90,6 +91,11 @@ impl Features {
         }
     }
 
+    /// Whether a command that the role denies in so many words may be answered as a wrong key is.
+    pub fn denies_as_unauthorized(self) -> bool {
+        self.0.is_none_or(|version| version < Self::DENIED_IS_432)
+    }
+
     /// Whether a VPC may have a Firewall service at all.
     pub fn may_filter_in_vpc(self) -> bool {
         self.0.is_none_or(|version| version >= Self::FIREWALL_IN_VPC)
@@ -110,6 +116,9 @@ mod tests {
             assert_eq!(Version::parse(text), None, "{text:?}");
         }
         assert!(!Features(None).edits_rule_sources());
+        for (text, denies) in [("4.17.2.0", true), ("unknown", true), ("4.18.0.0", false)] {
+            assert_eq!(Features(Version::parse(text)).denies_as_unauthorized(), denies, "{text}");
+        }
     }
 
     #[test]

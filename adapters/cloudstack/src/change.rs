@@ -77,7 +77,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
             warn!(command = command.name(), %job, "the answer is lost, asking for the job");
             return Ok(Accepted::Job { job, id: None, lost: Some(failure) });
         }
-        if failure.is_denial() {
+        if self.lacks(&failure).await {
             self.note_denied(command.name());
         }
         let refusal = failure.server();

@@ -13,7 +13,7 @@ use std::time::Duration;
 use ccm_core::exec::error::CallError;
 use ccm_core::observe::{Capabilities, RateLimit};
 use ccm_core::permission::cloudstack::without;
-use ccm_core::version::Version;
+use ccm_core::version::{Features, Version};
 use tracing::{info, warn};
 
 use crate::client::{Client, Format};
@@ -68,8 +68,10 @@ impl<T: Transport, R: Runtime> Client<T, R> {
                 (version, rate_limit) =
                     found.map_err(|error| decode_error(CAPABILITIES, &error))?;
             }
-            Err(failure) if failure.is_denial() => self.note_denied(CAPABILITIES.name()),
-            Err(failure) => return Err(failure.into_error(CAPABILITIES)),
+            Err(failure) if !self.lacks(&failure).await => {
+                return Err(failure.into_error(CAPABILITIES));
+            }
+            Err(_) => self.note_denied(CAPABILITIES.name()),
         }
         if version.is_none() {
             version = self.version_by_attribute().await?;
@@ -83,6 +85,20 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         let believed = learned.denied.iter().filter(|(_, since)| later(**since, BELIEVED) > now);
         let denied = believed.map(|(name, _)| (*name).to_owned());
         Capabilities { denied: denied.collect(), ..found.clone() }
+    }
+
+    /// Whether the role lacks the command that failed. Where a server answers a denial as it
+    /// answers a wrong key, a small list that every role has tells which of them it is.
+    pub(crate) async fn lacks(&self, failure: &Failure) -> bool {
+        failure.is_denial()
+            || failure.is_unauthorized()
+                && self.known_features().denies_as_unauthorized()
+                && self.version_by_attribute().await.is_ok()
+    }
+
+    fn known_features(&self) -> Features {
+        let known = self.learned().capabilities.clone();
+        Features(known.and_then(|(_, found)| found.version))
     }
 
     /// Remembers that the role lacks a command; says so the first time.

@@ -38,12 +38,17 @@ impl Failure {
         }
     }
 
-    /// Whether the role lacks the command: 432, or 401 with the root key of an unknown API
-    /// (releases up to 4.17 answer an explicit DENY so). A wrong key answers 401 with the
-    /// command's own root key.
+    /// Whether the server says that the role lacks the command, or that it has no such command:
+    /// 432, or 401 with the root key of an unknown API.
     pub(crate) fn is_denial(&self) -> bool {
         self.server()
             .is_some_and(|error| error.code == 432 || (error.code == 401 && error.no_such_api))
+    }
+
+    /// Whether the server says that the key is wrong: 401 with the command's own root key. Releases
+    /// up to 4.17 answer an explicit DENY of the role so, too.
+    pub(crate) fn is_unauthorized(&self) -> bool {
+        self.server().is_some_and(|error| error.code == 401 && !error.no_such_api)
     }
 
     /// Whether the server may have acted without us having its answer.
@@ -426,6 +431,7 @@ mod tests {
         assert!(failure(432, true).is_denial());
         assert!(failure(401, true).is_denial());
         assert!(!failure(401, false).is_denial());
+        assert!(failure(401, false).is_unauthorized() && !failure(401, true).is_unauthorized());
     }
 
     #[test]

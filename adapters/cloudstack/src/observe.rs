@@ -201,11 +201,11 @@ impl<T: Transport, R: Runtime> Client<T, R> {
                 self.note_allowed(command.name());
                 Ok(Listing::Listed(entries))
             }
-            Err(failure) if failure.is_denial() => {
+            Err(failure) if !self.lacks(&failure).await => Err(failure),
+            Err(_) => {
                 self.note_denied(command.name());
                 Ok(Listing::Denied)
             }
-            Err(failure) => Err(failure),
         }
     }
 

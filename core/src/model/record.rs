@@ -199,13 +199,14 @@ impl fmt::Display for Opening {
     }
 }
 
-/// The members that a rule was last seen or left with: `<rule id, 8 characters>:<digest>`.
+/// The rule of a port, and the members that it was last seen or left with:
+/// `<rule id, 8 characters>:<digest>`. While they change the digest is empty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct MemberDigest {
     /// The first 8 characters of the rule's id.
     pub rule: String,
-    /// [`members_digest`] of its members.
+    /// [`members_digest`] of its members; empty if nobody vouches for them.
     pub digest: String,
 }
 

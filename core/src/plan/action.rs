@@ -387,7 +387,7 @@ pub struct AddressDraft<A> {
 pub struct MemberDraft<R> {
     /// The rule.
     pub rule: R,
-    /// Of its members.
+    /// Of its members; empty if nobody vouches for them.
     pub digest: String,
 }
 

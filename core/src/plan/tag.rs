@@ -31,11 +31,13 @@ pub(super) fn add_steps(draft: &mut Draft<'_, '_>, held: Option<&Holding>) {
         return;
     }
     let untagged = untagged(draft, held);
+    // One behind the other: a role that may not tag is asked once.
+    let mut after = After::new();
     for (resource, objects) in untagged {
         let tags = tags(draft);
         let action = Action::CreateTags(CreateTags { resource, objects, tags });
         let name = format!("tags/{}", resource.as_str());
-        draft.builder.add_aside(&name, action, &After::new(), Reason::TagsMissing);
+        after = After::from([draft.builder.add_aside(&name, action, &after, Reason::TagsMissing)]);
     }
 }
 

@@ -8,16 +8,13 @@
 //! 3. The digests of rules that change are dropped before the first change; they are written again
 //!    with the first plan that is not refused.
 
-use std::collections::BTreeMap;
-
-use crate::ids::LoadBalancerRuleId;
 use crate::model::record::Record;
-use crate::model::service::{Lifecycle, Port, Service};
+use crate::model::service::{Lifecycle, Service};
 use crate::observe::LoadBalancerRule;
 use crate::observe::RuleState;
 use crate::observe::ownership::port_of;
 use crate::plan::action::{
-    Action, AddressDraft, AssignToLoadBalancerRule, Edit, MemberDraft, PlannedPatch, Ref,
+    Action, AddressDraft, AssignToLoadBalancerRule, Edit, PlannedPatch, Ref,
     RemoveFromLoadBalancerRule,
 };
 use crate::plan::builder::After;
@@ -120,20 +117,10 @@ fn without_digests_of(
         let address = Ref::Existing(public_ip::resolved(observed.addresses.get(&recorded.id)?));
         Some(AddressDraft { address, ours: recorded.ours })
     });
-    let unchanged = draft
-        .standing
-        .rules
-        .iter()
-        .map(|(rule, _)| *rule)
-        .filter(|rule| !changes.iter().any(|(changed, _)| changed.id == rule.id));
-    let members: BTreeMap<Port, MemberDraft<Ref<LoadBalancerRuleId>>> = unchanged
-        .filter_map(|rule| {
-            let recorded = record.members.get(&port_of(rule))?;
-            let of_rule = recorded.rule == rule.id.short();
-            let (rule_id, digest) = (Ref::Existing(rule.id.clone()), recorded.digest.clone());
-            of_rule.then_some((port_of(rule), MemberDraft { rule: rule_id, digest }))
-        })
-        .collect();
+    let mut members = writes::members_of_standing(draft);
+    for (rule, _) in changes {
+        members.entry(port_of(rule)).and_modify(|member| member.digest.clear());
+    }
     PlannedRecord {
         openings: record.openings.clone(),
         acl: record.acl.clone(),

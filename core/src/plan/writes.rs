@@ -7,9 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::{LoadBalancerRuleId, PublicIpId};
-use crate::model::record::{Intents, MemberDigest, Opening};
+use crate::model::record::{Intents, Opening};
 use crate::model::service::{LoadBalancerSpec, Port};
-use crate::observe::Network;
+use crate::observe::ownership::{Proof, port_of};
+use crate::observe::{LoadBalancerRule, Network, RuleState};
 use crate::plan::action::{
     Action, AddressDraft, AssociateIpAddress, Edit, MemberDraft, Placement, PlannedPatch, Ref,
     ResolvedAddress,
@@ -21,10 +22,13 @@ use crate::plan::reason::{Disruption, Reason};
 use crate::plan::serve::PortWork;
 use crate::plan::service_patch::{self, PlannedRecord};
 use crate::plan::standing::{Basis, Holding, has_unrecorded_address};
-use crate::plan::{firewall_rule, intent, network, network_acl};
+use crate::plan::{firewall_rule, intent, member, network, network_acl};
 
 /// The rules that serve the ports.
 pub(super) type Rules = BTreeMap<Port, Ref<LoadBalancerRuleId>>;
+
+/// What is recorded of the rule of each port.
+pub(super) type Members = BTreeMap<Port, MemberDraft<Ref<LoadBalancerRuleId>>>;
 
 /// The address to serve on, and the steps after which it may be used.
 #[derive(Debug)]
@@ -235,15 +239,11 @@ impl Writes<'_> {
         for holding in &draft.standing.addresses {
             openings.extend(existing_openings(draft, holding).into_iter().map(|(_, o)| o));
         }
-        let recorded = draft.service.recorded.record.iter().flat_map(|record| &record.members);
-        let kept = recorded.filter_map(|(port, member)| {
-            let work = self.works.iter().find(|work| work.port() == *port)?;
-            let rule = work.served.rule.filter(|rule| is_of(member, rule))?;
-            let rule = Ref::Existing(rule.id.clone());
-            let draft = MemberDraft { rule, digest: member.digest.clone() };
-            work.keeps_digest().then_some((*port, draft))
-        });
-        PlannedRecord { openings, members: kept.collect(), ..self.record_base(draft, address) }
+        let mut members = members_of_standing(draft);
+        for work in self.works.iter().filter(|work| !work.keeps_digest()) {
+            members.entry(work.port()).and_modify(|member| member.digest.clear());
+        }
+        PlannedRecord { openings, members, ..self.record_base(draft, address) }
     }
 
     fn record_after(
@@ -262,13 +262,25 @@ impl Writes<'_> {
                 }
             }
         }
-        let members = self.works.iter().filter_map(|work| {
-            let rule = rules.get(&work.port())?.clone();
-            Some((work.port(), MemberDraft { rule, digest: work.members.digest.clone() }))
-        });
         let mut record = self.record_base(draft, address);
         record.acl.retain(|item| !draft.closed_items.contains_key(item));
-        PlannedRecord { openings, members: members.collect(), ..record }
+        PlannedRecord { openings, members: self.members_after(draft, rules), ..record }
+    }
+
+    /// The rules that serve the ports, and others that are still there. What only the record
+    /// proves stays in it.
+    fn members_after(&self, draft: &Draft<'_, '_>, rules: &Rules) -> Members {
+        let mut members = members_of_standing(draft);
+        members.retain(|_, member| !is_deleted(draft, &member.rule));
+        for work in self.works {
+            let Some(rule) = rules.get(&work.port()) else { continue };
+            let found = members.get(&work.port()).map(|member| &member.rule);
+            if found.is_none_or(|found| found == rule || !is_proven_by_record(draft, found)) {
+                let digest = work.members.digest.clone();
+                members.insert(work.port(), MemberDraft { rule: rule.clone(), digest });
+            }
+        }
+        members
     }
 
     /// An earlier intent that was answered is the only witness of its address: the address is
@@ -310,7 +322,45 @@ pub(super) fn record_of_standing(draft: &Draft<'_, '_>) -> PlannedRecord {
     }
     record.acl = network_acl::held_items(draft.planner, draft.service, draft.standing);
     record.firewall = draft.service.recorded.record.as_ref().and_then(|record| record.firewall);
+    record.members = members_of_standing(draft);
     record
+}
+
+/// The rule of each port today, with the digest of its members where that is recorded: without one
+/// the entry still says whose the rule is. One that nothing else proves goes before others.
+pub(super) fn members_of_standing(draft: &Draft<'_, '_>) -> Members {
+    let place = |rule: &LoadBalancerRule| {
+        let held = &draft.standing.addresses;
+        held.iter().position(|holding| holding.id == rule.address).unwrap_or(held.len())
+    };
+    let mut rules: Vec<_> = draft.standing.rules.iter().collect();
+    rules.sort_by_key(|(rule, proof)| {
+        (*proof != Proof::Recorded, rule.state == RuleState::Deleting, place(rule))
+    });
+    let mut members = Members::new();
+    for (rule, _) in rules {
+        let recorded = member::recorded(draft.service, port_of(rule));
+        let recorded = recorded.filter(|member| member.rule == rule.id.short());
+        let digest = recorded.map(|member| member.digest.clone()).unwrap_or_default();
+        let member = MemberDraft { rule: Ref::Existing(rule.id.clone()), digest };
+        members.entry(port_of(rule)).or_insert(member);
+    }
+    members
+}
+
+fn is_deleted(draft: &Draft<'_, '_>, rule: &Ref<LoadBalancerRuleId>) -> bool {
+    draft.builder.actions().any(|(_, action)| {
+        matches!(action, Action::DeleteLoadBalancerRule(delete)
+            if *rule == Ref::Existing(delete.rule.clone()))
+    })
+}
+
+fn is_proven_by_record(draft: &Draft<'_, '_>, rule: &Ref<LoadBalancerRuleId>) -> bool {
+    draft
+        .standing
+        .rules
+        .iter()
+        .any(|(found, proof)| *proof == Proof::Recorded && *rule == Ref::Existing(found.id.clone()))
 }
 
 /// What records say of addresses, those that are there.
@@ -341,10 +391,6 @@ pub(super) fn existing_openings(draft: &Draft<'_, '_>, holding: &Holding) -> Vec
         openings.extend(own.into_iter().map(|rule| (port, Opening::new(port, &rule.cidrs))));
     }
     openings
-}
-
-fn is_of(member: &MemberDigest, rule: &crate::observe::LoadBalancerRule) -> bool {
-    member.rule == rule.id.short()
 }
 
 /// What of the intents stays once the address of the latest is recorded. It was written a moment

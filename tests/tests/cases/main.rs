@@ -9,6 +9,7 @@ mod firewall;
 mod member;
 mod project;
 mod real_server;
+mod renamed;
 mod rule;
 mod service;
 mod sharing;

@@ -85,9 +85,7 @@ fn c001_what_the_role_lacks_is_said_once_and_not_asked_again_within_the_hour() {
     let once = OPTIONAL.map(|command| said.iter().filter(|line| line.contains(command)).count());
     for (index, command) in OPTIONAL.iter().enumerate() {
         assert!(once[index] <= 1, "{command}: {said:#?}");
-        // Tags of the three types of object are sent side by side, before the first answer.
-        let most = if *command == "createTags" { 3 } else { 1 };
-        assert!((once[index]..=once[index] * most).contains(&asked(&lab, index)), "{command}");
+        assert_eq!(asked(&lab, index), once[index], "{command}");
     }
     assert_eq!(once[0], 1);
     assert!(said.iter().all(|line| line.contains("the role may not use a command")), "{said:#?}");

@@ -4,8 +4,9 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use ccm_core::exec::execution::StepError;
-use ccm_core::ids::ServiceKey;
+use ccm_core::ids::{ServiceKey, ServiceUid};
 use ccm_core::model::Learned;
+use ccm_core::model::rule_name::load_balancer_name;
 use ccm_core::parse::raw::RawService;
 use ccm_core::plan::planner::Depth;
 use ccm_core::plan::report::{Note, Severity};
@@ -20,6 +21,8 @@ use crate::leavings::Leavings;
 use crate::legacy;
 
 const SERVICES: [&str; 2] = ["web", "api"];
+/// The name that somebody gives a rule.
+const BY_HAND: &str = "by-hand";
 /// Rounds of all Services within which everything converges once nothing interferes.
 const ROUNDS: usize = 40;
 
@@ -47,19 +50,25 @@ pub(crate) fn follow(history: &History, last: usize) -> Lab {
     story.lab
 }
 
-/// A VPC has no firewall before 4.23, and to a restricted role older releases say of what it may
-/// not call that its key is wrong.
+/// A VPC has no firewall before 4.23.
 fn possible(place: Place, release: &'static str) -> &'static str {
     match place {
         Place::TierWithFirewall => "4.23.0.0",
-        Place::RestrictedProject => release.max("4.18.0.0"),
         Place::Isolated
         | Place::TierWithList
         | Place::TierAllow
         | Place::TierDeny
         | Place::TierWithoutList
-        | Place::PlainProject => release,
+        | Place::PlainProject
+        | Place::RestrictedProject => release,
     }
+}
+
+/// Whether the record of a Service speaks of a rule.
+fn records(raw: &RawService, rule: &serde_json::Value) -> bool {
+    let record = raw.annotations.get(&annotation("record"));
+    let entry = text(rule, "id").get(..8).map(|short| format!("\"{short}:"));
+    record.zip(entry).is_some_and(|(record, entry)| record.contains(&entry))
 }
 
 fn wants_us(raw: &RawService) -> bool {
@@ -176,7 +185,7 @@ impl Story {
                 self.converge();
                 let key = Self::key(*number);
                 let gone = self.lab.service(&key).is_none() || self.rules_of_key(&key).is_empty();
-                if gone || self.lab.plan(&key).0.report.is_blocked() {
+                if gone || self.has_nameless(*number) || self.lab.plan(&key).0.report.is_blocked() {
                     // What a refused Service left open on a user's address is not what it asks
                     // for: without its record nothing proves that it is ours.
                     return;
@@ -206,7 +215,8 @@ impl Story {
     fn is_known(&self, number: usize) -> bool {
         let raw = self.lab.service(&Self::key(number));
         raw.is_some_and(|raw| {
-            raw.annotations.contains_key(&annotation("record")) || raw.finalizers.is_empty()
+            let ours = ["record", "ip-intent"].map(annotation);
+            ours.iter().any(|key| raw.annotations.contains_key(key)) || raw.finalizers.is_empty()
         })
     }
 
@@ -250,19 +260,31 @@ impl Story {
         }
     }
 
-    /// The rules in CloudStack that bear a Service's name.
+    /// The rules in CloudStack that are a Service's: they bear its name or its uid, or it records
+    /// them.
     fn rules_of(&self, number: usize) -> Vec<serde_json::Value> {
         let Some(raw) = self.lab.service(&Self::key(number)) else { return Vec::new() };
-        let uid = ccm_core::ids::ServiceUid::parse(raw.uid.as_deref().expect("a uid"));
-        let prefix = ccm_core::model::rule_name::load_balancer_name(&uid.expect("a uid"));
+        let uid = ServiceUid::parse(raw.uid.as_deref().expect("a uid")).expect("a uid");
+        let prefix = load_balancer_name(&uid);
         let mut rules = oracle::list(&self.lab, self.account, "listLoadBalancerRules", &[]);
-        rules.retain(|rule| text(rule, "name").starts_with(&prefix));
+        rules.retain(|rule| {
+            text(rule, "name").starts_with(&prefix)
+                || text(rule, "description").contains(uid.as_str())
+                || records(&raw, rule)
+        });
         rules
+    }
+
+    /// Whether nothing but the record proves a rule of a Service.
+    fn has_nameless(&self, number: usize) -> bool {
+        let mut rules = self.rules_of(number).into_iter();
+        rules.any(|rule| text(&rule, "name") == BY_HAND && text(&rule, "description").is_empty())
     }
 
     fn by_hand(&self, number: usize, hand: Hand) {
         let rules = self.rules_of(number);
         let Some(rule) = rules.first() else { return };
+        let raw = self.lab.service(&Self::key(number)).expect("it has rules");
         let id = text(rule, "id");
         let run = |command, params: &[(&str, &str)]| {
             self.lab.by_hand_as(self.account, command, params);
@@ -281,11 +303,11 @@ impl Story {
                 "updateLoadBalancerRule",
                 &[("id", id), ("algorithm", "leastconn"), ("protocol", text(rule, "protocol"))],
             ),
-            // An adopted rule without its name is nobody's that can be proven.
-            Hand::Rename if text(rule, "description").is_empty() => {}
+            // Before its adoption is recorded nothing but its name proves whose a rule is.
+            Hand::Rename if text(rule, "description").is_empty() && !records(&raw, rule) => {}
             Hand::Rename => run(
                 "updateLoadBalancerRule",
-                &[("id", id), ("name", "by-hand"), ("protocol", text(rule, "protocol"))],
+                &[("id", id), ("name", BY_HAND), ("protocol", text(rule, "protocol"))],
             ),
             Hand::CloseFirewall => {
                 let on = [("ipaddressid", text(rule, "publicipid"))];

@@ -75,6 +75,32 @@ async fn c003_c004_the_restricted_project_role_sees_all_that_it_may() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_role_denies_as_if_the_key_were_wrong_is_told_from_a_wrong_key() {
+    let text = "unable to verify user credentials and/or request signature";
+    for (release, denies) in [("4.16.1.0", true), ("4.17.2.0", true), ("4.18.0.0", false)] {
+        let attribute = format!("<listnetworksresponse cloud-stack-version=\"{release}\"/>");
+        let (client, server) = client(move |request| match of(request, "command") {
+            "listCapabilities" => refused(432, "not available"),
+            "listVPCs" | "listNetworkACLLists" => refused(401, text),
+            "listNetworks" if of(request, "response") == "xml" => body(200, &attribute),
+            _ => restricted(request),
+        });
+        let seen = client.observe(&Scope::default()).await;
+        assert_eq!(seen.is_ok(), denies, "{release}");
+        if let Ok(state) = seen {
+            assert_eq!((state.vpcs, state.acl_lists), (Listing::Denied, Listing::Denied));
+            client.observe(&Scope::default()).await.unwrap();
+            assert_eq!(server.count("listVPCs"), 1, "it is remembered");
+        }
+    }
+    let (client, _) = client(|request| match of(request, "command") {
+        "listCapabilities" => refused(401, text),
+        _ => restricted(request),
+    });
+    assert_eq!(client.discover().await.unwrap().version, Some(Version::new(4, 23, 0)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_wrong_key_is_no_denial() {
     let (client, _) =
         client(|_| refused(401, "unable to verify user credentials and/or request signature"));
