@@ -54,7 +54,8 @@ fn state(report: &str, command: &str) -> String {
     assert!(report.get("kubernetes").is_none(), "nobody asked for a cluster");
     let all = report["cloudstack"]["permissions"].as_array().unwrap().clone();
     let found = all.iter().find(|row| row["name"] == command);
-    found.unwrap_or_else(|| panic!("{command} is not in {all:?}"))["state"].as_str().unwrap().into()
+    assert!(found.is_some(), "{command} is not in {all:?}");
+    found.unwrap()["state"].as_str().unwrap().to_owned()
 }
 
 #[test]

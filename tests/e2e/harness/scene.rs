@@ -19,6 +19,9 @@ use super::objects::{Objects, PATIENCE};
 /// The service account of `deploy/manifests/rbac.yaml`.
 pub(crate) const ACCOUNT: &str = "cloud-controller-manager";
 
+/// The one of `deploy/manifests/dry-run.yaml`.
+pub(crate) const DRY_RUN: &str = "cloudstack-ccm-dry-run";
+
 /// See the module.
 pub(crate) struct Scene {
     pub(crate) cloud: Cloud,
@@ -97,7 +100,12 @@ impl Scene {
 
     /// What the controller asked the API server for.
     pub(crate) fn requests(&self) -> Vec<Request> {
-        let user = format!("system:serviceaccount:kube-system:{ACCOUNT}");
+        self.requests_of(ACCOUNT)
+    }
+
+    /// What a service account in kube-system asked the API server for.
+    pub(crate) fn requests_of(&self, account: &str) -> Vec<Request> {
+        let user = format!("system:serviceaccount:kube-system:{account}");
         let requests = self.cluster.audit().into_iter();
         requests.filter(|request| request.user() == user).collect()
     }
