@@ -7,15 +7,14 @@ use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, json};
 
+use crate::harness::audit::Request;
 use crate::harness::command::{Ran, command, run, text};
 use crate::harness::eventually::eventually;
 use crate::harness::manifests;
 use crate::harness::objects::{PATIENCE, ingress, is_held};
-use crate::harness::scene::Scene;
+use crate::harness::scene::{DRY_RUN, Scene};
 
 const NODES: [&str; 2] = ["node-1", "node-2"];
-/// The service account of `deploy/manifests/dry-run.yaml`.
-const DRY_RUN: &str = "cloudstack-ccm-dry-run";
 
 impl Scene {
     /// A command that knows CloudStack and, by the controller's account, the cluster.
@@ -92,7 +91,7 @@ async fn e2e_a_plan_of_a_live_cluster_shows_changes_until_the_controller_made_th
     let of_environment = Ran::from(of_environment.expect("it runs")).exits(2);
     assert!(of_environment.stdout.contains("\nPlan: 6 to add, "), "{}", of_environment.stdout);
     assert_eq!(scene.changes(), Vec::<&str>::new());
-    let wrote: Vec<_> = scene.requests().into_iter().filter(|request| request.writes()).collect();
+    let wrote: Vec<_> = scene.requests().into_iter().filter(Request::writes).collect();
     assert!(wrote.is_empty(), "{wrote:?}");
 
     let _controller = scene.controller("controller", &[]);

@@ -11,10 +11,11 @@ use std::collections::BTreeMap;
 use ccm_core::exec::error::CallError;
 use ccm_core::observe::Listing;
 use ccm_core::version::Version;
+use serde_json::Value;
 
 use crate::calls::Params;
 use crate::client::Client;
-use crate::command::{Command, Verb};
+use crate::command::Command;
 use crate::discover::read_capabilities;
 use crate::envelope::Object;
 use crate::error::{Failure, decode_error};
@@ -54,30 +55,19 @@ impl<T: Transport, R: Runtime> Client<T, R> {
     /// [`CallError`] if the server can't be asked, or does not know the key.
     pub async fn permissions(&self) -> Result<Permissions, CallError> {
         let apis = self.apis().await?;
-        let mut found = Permissions { version: None, commands: BTreeMap::new(), vpc_tiers: None };
-        for command in Command::ALL.iter().copied().filter(|known| known.verb() == Verb::Read) {
-            let standing = match (command, &apis) {
-                (APIS, Listing::Listed(_)) => Standing::Allowed,
-                (APIS, Listing::Denied) => Standing::Denied,
-                _ => self.tried(command, &mut found).await?,
-            };
-            found.commands.insert(command, standing);
-        }
-        let listed = |command: Command| match &apis {
-            Listing::Listed(names) => Some(names.iter().any(|name| name == command.name())),
-            Listing::Denied => None,
+        let of_apis = match &apis {
+            Listing::Listed(_) => Standing::Allowed,
+            Listing::Denied => Standing::Denied,
         };
-        let narrowed = found.commands.iter().any(|(command, standing)| {
-            *standing == Standing::Denied && listed(*command) == Some(true)
-        });
-        for command in Command::ALL.iter().copied().filter(|known| known.verb() != Verb::Read) {
-            let standing = match listed(command) {
-                Some(false) => Standing::Denied,
-                Some(true) if !narrowed => Standing::Allowed,
-                Some(true) | None => Standing::Unknown,
-            };
-            found.commands.insert(command, standing);
+        let commands = BTreeMap::from([(APIS, of_apis)]);
+        let mut found = Permissions { version: None, commands, vpc_tiers: None };
+        for command in Command::ALL.iter().copied() {
+            if let Some(params) = self.smallest(command) {
+                let standing = self.tried(command, &params, &mut found).await?;
+                found.commands.insert(command, standing);
+            }
         }
+        found.add_untried(&apis);
         Ok(found)
     }
 
@@ -113,11 +103,12 @@ impl<T: Transport, R: Runtime> Client<T, R> {
     async fn tried(
         &self,
         command: Command,
+        params: &Params,
         found: &mut Permissions,
     ) -> Result<Standing, CallError> {
-        match self.ask(command, &self.smallest(command)).await {
+        match self.ask(command, params).await {
             Ok(answer) => {
-                learn(command, &answer, found)?;
+                found.learn(command, &answer)?;
                 Ok(Standing::Allowed)
             }
             Err(failure) if failure.is_denial() => Ok(Standing::Denied),
@@ -131,33 +122,74 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         }
     }
 
-    /// The parameters of the smallest request.
-    fn smallest(&self, command: Command) -> Params {
+    /// The parameters of the smallest request; `None` if the command is not tried.
+    fn smallest(&self, command: Command) -> Option<Params> {
         let id = || self.runtime.fresh_uuid();
-        match command {
-            Command::ListCapabilities | Command::ListApis => Vec::new(),
+        Some(match command {
+            Command::ListCapabilities => Vec::new(),
             Command::QueryAsyncJobResult => vec![("jobid", id())],
             Command::ListLoadBalancerRuleInstances => vec![("id", id())],
             // Whether there are tiers is worth knowing.
             Command::ListNetworks => self.scoped(None, first(self.options.page_size)),
-            _ => self.scoped(None, first(1)),
+            Command::ListVpcs
+            | Command::ListVirtualMachines
+            | Command::ListPublicIpAddresses
+            | Command::ListLoadBalancerRules
+            | Command::ListFirewallRules
+            | Command::ListPortForwardingRules
+            | Command::ListNetworkAclLists
+            | Command::ListNetworkAcls => self.scoped(None, first(1)),
+            Command::ListApis
+            | Command::AssociateIpAddress
+            | Command::DisassociateIpAddress
+            | Command::CreateLoadBalancerRule
+            | Command::UpdateLoadBalancerRule
+            | Command::DeleteLoadBalancerRule
+            | Command::AssignToLoadBalancerRule
+            | Command::RemoveFromLoadBalancerRule
+            | Command::CreateFirewallRule
+            | Command::DeleteFirewallRule
+            | Command::CreateNetworkAcl
+            | Command::DeleteNetworkAcl
+            | Command::CreateTags => return None,
+        })
+    }
+}
+
+impl Permissions {
+    /// Adds what was not tried, by what the role may use.
+    fn add_untried(&mut self, apis: &Listing<Vec<String>>) {
+        let listed = |command: Command| match apis {
+            Listing::Listed(names) => Some(names.iter().any(|name| name == command.name())),
+            Listing::Denied => None,
+        };
+        let key_has_less = self.commands.iter().any(|(command, standing)| {
+            *standing == Standing::Denied && listed(*command) == Some(true)
+        });
+        for command in Command::ALL.iter().copied() {
+            self.commands.entry(command).or_insert(match listed(command) {
+                Some(false) => Standing::Denied,
+                Some(true) if !key_has_less => Standing::Allowed,
+                Some(true) | None => Standing::Unknown,
+            });
         }
+    }
+
+    /// Keeps what an answer tells besides.
+    fn learn(&mut self, command: Command, answer: &Object) -> Result<(), CallError> {
+        if command == Command::ListCapabilities {
+            let read = read_capabilities(answer).map_err(|error| decode_error(command, &error))?;
+            self.version = read.0;
+        }
+        if command == Command::ListNetworks {
+            let rows = answer.get("network").and_then(Value::as_array);
+            let is_tier = |row: &Value| row.get("vpcid").is_some();
+            self.vpc_tiers = Some(rows.into_iter().flatten().any(is_tier));
+        }
+        Ok(())
     }
 }
 
 fn first(rows: u32) -> Params {
     vec![("page", "1".to_owned()), ("pagesize", rows.to_string())]
-}
-
-fn learn(command: Command, answer: &Object, found: &mut Permissions) -> Result<(), CallError> {
-    if command == Command::ListCapabilities {
-        let read = read_capabilities(answer).map_err(|error| decode_error(command, &error))?;
-        found.version = read.0;
-    }
-    if command == Command::ListNetworks {
-        let rows = answer.get("network").and_then(serde_json::Value::as_array);
-        let is_tier = |row: &serde_json::Value| row.get("vpcid").is_some();
-        found.vpc_tiers = Some(rows.into_iter().flatten().any(is_tier));
-    }
-    Ok(())
 }

@@ -227,6 +227,9 @@ impl Report {
     fn summary(&self) -> String {
         let needed = self.count(State::Missing, true);
         let mut parts = vec![match needed {
+            0 if self.count(State::Unknown, true) > 0 => {
+                "nothing that is needed is known to be missing".to_owned()
+            }
             0 => "all that is needed is there".to_owned(),
             1 => "1 that is needed is missing".to_owned(),
             more => format!("{more} that are needed are missing"),
@@ -249,7 +252,7 @@ impl Permission {
         let need = if *needed { "needed" } else { "optional" };
         let why = match state {
             State::Allowed => String::new(),
-            State::Missing => format!("{need}; without it {without}"),
+            State::Missing => format!("{need}; without it: {without}"),
             State::Unknown => format!("{need}; only its use would tell"),
         };
         format!("  {:<8} {name:<44} {why}", state.word())

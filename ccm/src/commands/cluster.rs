@@ -1,12 +1,12 @@
 //! A live cluster, as commands read it: by lists, each time anew.
 
-use anyhow::{Context as _, Error, Result};
+use anyhow::{Error, Result};
 use ccm_core::exec::error::CallError;
 use ccm_core::ids::ClusterId;
 use ccm_core::model::policy::Policy;
 use ccm_core::permission::Task;
 use ccm_core::plan::action::ResolvedPatch;
-use ccm_kubernetes::live::connect::{ApiServer, Whom, api_server};
+use ccm_kubernetes::live::connect::{ApiServer, ConnectError, Whom, api_server};
 use ccm_kubernetes::live::listed::ListedCluster;
 
 use crate::cli::KubeArgs;
@@ -29,10 +29,13 @@ pub(super) async fn read(
     config: &Config,
     console: Console,
 ) -> Result<(Policy, Objects)> {
-    let (cluster, objects) = open(args, config, Task::Plan, console).await.context(
-        "Services and Nodes come from a live cluster, unless --services PATH... and --nodes PATH... \
-         name files",
-    )?;
+    let opened = open(args, config, Task::Plan, console).await;
+    let (cluster, objects) = opened.map_err(|error| match error.downcast_ref() {
+        Some(ConnectError::Nowhere(_)) => error.context(
+            "where are the Services? Give --kubeconfig FILE, or --services PATH... and --nodes PATH...",
+        ),
+        Some(_) | None => error,
+    })?;
     Ok((config.policy(cluster.id), objects))
 }
 

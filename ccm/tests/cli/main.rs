@@ -8,6 +8,7 @@
 mod demo;
 mod errors;
 mod harness;
+mod live;
 mod moved;
 mod offline;
 mod permissions;

@@ -24,6 +24,9 @@ use super::objects::{Objects, PATIENCE};
 /// The service account of `deploy/manifests/rbac.yaml`.
 pub(crate) const ACCOUNT: &str = "cloud-controller-manager";
 
+/// The one of `deploy/manifests/dry-run.yaml`.
+pub(crate) const DRY_RUN: &str = "cloudstack-ccm-dry-run";
+
 /// See the module.
 pub(crate) struct Scene {
     pub(crate) cloud: Cloud,
