@@ -97,9 +97,10 @@ impl Process {
     ) -> Result<Self> {
         let Reading { config, warnings: _, prints } = reading;
         let (in_use, shown_config) = watch::channel(config.clone());
-        let kubernetes =
-            connect::client(options.kubeconfig.as_deref(), options.master.as_deref()).await?;
         let metrics = Arc::new(Metrics::new(VERSION));
+        let (kubeconfig, master) = (options.kubeconfig.as_deref(), options.master.as_deref());
+        let kubernetes =
+            connect::client(kubeconfig, master, Arc::<Metrics>::clone(&metrics)).await?;
         metrics.dry_run(options.dry_run);
         let health = Health::new();
         let plans = Arc::<LatestPlans>::default();
@@ -333,9 +334,11 @@ async fn serve(
     serving: &ServingOptions,
     site: Site,
 ) -> Result<Server> {
+    let metrics = Arc::clone(&site.metrics);
     let reviewer = async |own: &Option<std::path::PathBuf>| {
         let kubeconfig = own.as_ref().or(options.kubeconfig.as_ref());
-        let client = connect::client(kubeconfig.map(AsRef::as_ref), options.master.as_deref());
+        let (kubeconfig, master) = (kubeconfig.map(AsRef::as_ref), options.master.as_deref());
+        let client = connect::client(kubeconfig, master, Arc::<Metrics>::clone(&metrics));
         anyhow::Ok(Reviewer::new(client.await?))
     };
     let reviews = Delegated {

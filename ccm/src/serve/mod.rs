@@ -5,6 +5,7 @@
 //! | `/healthz`, `/livez`, `/readyz` | everybody | checks (`health.rs`); `?verbose`, `?exclude=` |
 //! | `/healthz/<check>`, `/livez/<check>`, `/readyz/<check>` | who may | one check |
 //! | `/metrics` | who may | metrics, as Prometheus reads them |
+//! | `/metrics/slis` | who may | what checks said (`slis.rs`); `DELETE` forgets it |
 //! | `/configz` | who may | what the controller works with, as JSON |
 //! | `/plan` | who may | the latest plans, as JSON; in a dry run |
 //!
@@ -14,6 +15,7 @@ mod access;
 mod configuration;
 mod connections;
 mod health;
+mod slis;
 mod tls;
 
 use std::io;
@@ -42,7 +44,7 @@ use crate::metrics::{self, Metrics};
 
 pub use access::{Delegated, Reviews};
 pub use configuration::configz;
-pub use health::{Condition, Health, Heartbeat, Probe};
+pub use health::{AtWork, Condition, Health, Heart, Probe};
 pub use tls::CertificateError;
 
 use access::{Access, Admission};
@@ -187,6 +189,7 @@ fn served(
 fn router<R: Reviews>(site: Site, access: Access<R>) -> Router {
     let mut router = Router::new()
         .route("/metrics", get(metrics))
+        .route("/metrics/slis", get(slis).delete(reset_slis))
         .route("/configz", get(configuration))
         .route("/plan", get(plans));
     for probe in [Probe::Healthz, Probe::Livez, Probe::Readyz] {
@@ -255,6 +258,15 @@ fn one(probe: Probe, site: &Site, name: &str) -> Response {
 
 async fn metrics(State(site): State<Arc<Site>>) -> Response {
     text(StatusCode::OK, metrics::CONTENT_TYPE, site.metrics.text())
+}
+
+async fn slis(State(site): State<Arc<Site>>) -> Response {
+    text(StatusCode::OK, metrics::CONTENT_TYPE, site.health.slis().text())
+}
+
+async fn reset_slis(State(site): State<Arc<Site>>) -> Response {
+    site.health.slis().reset();
+    text(StatusCode::OK, TEXT, "metrics reset\n")
 }
 
 async fn configuration(State(site): State<Arc<Site>>) -> Response {

@@ -3,6 +3,7 @@
 //! always takes the same course.
 
 mod economy;
+mod liveness;
 mod nodes;
 mod reload;
 mod services;
