@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
+use rustls::pki_types::CertificateDer;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -40,7 +42,8 @@ pub(super) async fn serve(
             _ = &mut ending => break,
         };
         let begun = Arc::new(AtomicBool::new(false));
-        let service = noting_requests(router.clone(), Arc::clone(&begun));
+        let shown = stream.get_ref().1.peer_certificates().unwrap_or_default().to_vec();
+        let service = service(router.clone(), Shown(Arc::new(shown)), Arc::clone(&begun));
         let connection = open.watch(http.serve_connection(TokioIo::new(stream), service));
         let unused = unused_at_the_end(ended.clone(), begun);
         connections.spawn(async move {
@@ -57,14 +60,20 @@ pub(super) async fn serve(
     open.shutdown().await;
 }
 
+/// The certificates that a peer showed when it shook hands.
+#[derive(Clone)]
+pub(super) struct Shown(pub(super) Arc<Vec<CertificateDer<'static>>>);
+
 /// A service for one connection, which notes that a request has come.
-fn noting_requests(
+fn service(
     router: Router,
+    shown: Shown,
     begun: Arc<AtomicBool>,
 ) -> impl HttpService<Incoming, ResBody = Body, Error = std::convert::Infallible, Future: Send> + Send
 {
-    service_fn(move |request| {
+    service_fn(move |mut request: Request<Incoming>| {
         begun.store(true, Ordering::Relaxed);
+        request.extensions_mut().insert(shown.clone());
         router.clone().call(request)
     })
 }

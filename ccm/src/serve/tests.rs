@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
@@ -13,13 +14,15 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::vouchers::tests::Authority;
 use super::*;
-use crate::cli::{Beliefs, CertificateFiles};
+use crate::cli::{Beliefs, CertificateFiles, VoucherOptions};
 
 /// An API server that knows one user, who may read metrics.
 #[derive(Clone, Default)]
 struct Known {
     fault: Option<Fault>,
+    vouchers: BTreeMap<String, String>,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
@@ -43,6 +46,10 @@ impl Known {
 }
 
 impl Reviews for Known {
+    async fn vouchers(&self) -> Result<BTreeMap<String, String>, CallError> {
+        Ok(self.vouchers.clone())
+    }
+
     async fn user(&self, token: &str) -> Result<Option<User>, CallError> {
         self.note(format!("whose is {token}"))?;
         let groups = match token {
@@ -87,6 +94,7 @@ impl Served {
             only_tls13: false,
             authentication_kubeconfig: None,
             authorization_kubeconfig: None,
+            vouchers: VoucherOptions { look_up: true, ..VoucherOptions::default() },
             always_allow: ["/healthz", "/readyz", "/livez"].map(str::to_owned).to_vec(),
             beliefs: Beliefs {
                 user: Duration::from_secs(10),
@@ -103,6 +111,7 @@ impl Served {
         };
         let pace = Pace {
             certificate: Duration::from_millis(20),
+            vouchers: Duration::from_millis(20),
             patience,
         };
         let server = Server::start_with(&options, site, reviews, pace).await.unwrap();
@@ -177,6 +186,35 @@ async fn what_probes_were_answered_is_shown_beside_the_metrics() {
     assert_eq!(reset.send().await.unwrap().status(), 200);
     let (_, text) = served.get("/metrics/slis", Some("root")).await;
     assert!(!text.contains("leaderElection"), "{text}");
+}
+
+/// Shows a certificate, as an administrator's kubeconfig has it.
+async fn get_with(served: &Served, authority: &Authority, path: &str) -> u16 {
+    let (certificate, key) = authority.issue("prometheus", "monitoring");
+    let pem = format!("{}{}", certificate.pem(), key.serialize_pem());
+    let identity = reqwest::Identity::from_pem(pem.as_bytes()).unwrap();
+    let client = Client::builder().no_proxy().tls_danger_accept_invalid_certs(true);
+    let client = client.identity(identity).build().unwrap();
+    client.get(served.url(path)).send().await.unwrap().status().as_u16()
+}
+
+#[tokio::test]
+async fn a_caller_is_known_by_a_certificate_of_the_clusters_authority() {
+    let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
+    let vouchers = [("client-ca-file".to_owned(), ours.pem.clone())].into();
+    let reviews = Known { vouchers, ..Known::default() };
+    let served = Served::start(reviews.clone()).await;
+    let known = async {
+        while get_with(&served, &ours, "/metrics").await != 200 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), known).await.unwrap();
+    assert_eq!(get_with(&served, &ours, "/configz").await, 403);
+    for path in ["/metrics", "/healthz"] {
+        assert_eq!(get_with(&served, &theirs, path).await, 401, "{path}");
+    }
+    assert!(!reviews.asked().iter().any(|asked| asked.starts_with("whose")), "no token");
 }
 
 #[tokio::test]
