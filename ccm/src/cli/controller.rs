@@ -180,12 +180,13 @@ pub(super) struct ServingArgs {
     #[arg(hide_short_help = true)]
     authentication_token_webhook_cache_ttl: Duration,
     /// Certificate authorities of callers that show a certificate, in PEM; read again when they
-    /// change [default: those in ConfigMap kube-system/extension-apiserver-authentication].
+    /// change [default: those in `ConfigMap`
+    /// kube-system/extension-apiserver-authentication].
     #[arg(long, value_name = "FILE", default_value = "", hide_default_value = true)]
     #[arg(hide_short_help = true)]
     client_ca_file: String,
-    /// Certificate authorities of front proxies, which name the caller in headers [default: as the
-    /// same ConfigMap says, and all that follows with it].
+    /// Certificate authorities of front proxies, which name the caller in headers [default: those in
+    /// `ConfigMap` kube-system/extension-apiserver-authentication, with its names and headers].
     #[arg(long, value_name = "FILE", default_value = "", hide_default_value = true)]
     #[arg(hide_short_help = true)]
     requestheader_client_ca_file: String,
@@ -200,7 +201,8 @@ pub(super) struct ServingArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "x-remote-group")]
     #[arg(hide_short_help = true)]
     requestheader_group_headers: Vec<String>,
-    /// Do not look into the ConfigMap for certificate authorities.
+    /// Do not look for certificate authorities of callers in `ConfigMap`
+    /// kube-system/extension-apiserver-authentication.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     #[arg(default_value = "false", default_missing_value = "true", value_parser = switch)]
     #[arg(action = clap::ArgAction::Set, hide_short_help = true)]

@@ -55,7 +55,7 @@ pub(crate) async fn run(args: &ControllerArgs) -> Result<Exit> {
     }
     let stop = stop_on_signal()?;
     let process = Process::new(options, source, reading, stop).await?;
-    process.live().await
+    Box::pin(process.live()).await
 }
 
 /// Cancelled by ctrl-C and SIGTERM.

@@ -24,7 +24,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::vouchers::{Vouched, Vouchers};
+use super::vouchers::{Sources, Vouched, Vouchers};
 use crate::cli::{Beliefs, VoucherOptions};
 
 /// Most answers that are kept.
@@ -119,28 +119,40 @@ impl<R: Reviews> Access<R> {
 
     /// Keeps up to date who vouches for callers, without end.
     pub(super) async fn follow_vouchers(&self, options: &VoucherOptions, every: Duration) {
-        let mut complaint = None;
+        let (mut known, mut complaint) = (None, None);
         loop {
-            let found = match options.need_lookup() {
-                true => self.reviews.vouchers().await.map(Some),
-                false => Ok(None),
-            };
-            match found {
-                Ok(found) => {
-                    let vouchers = Arc::new(Vouchers::read(options, found.as_ref()));
+            let cluster = self.look_up_vouchers(options, &mut complaint).await;
+            // What the cluster said last holds while it can't be asked.
+            if cluster.is_some() || known.is_none() {
+                let sources = Sources::read(options, &cluster.unwrap_or_default());
+                if known.as_ref() != Some(&sources) {
+                    let vouchers = Arc::new(Vouchers::new(&sources));
                     *self.vouchers.write().unwrap_or_else(PoisonError::into_inner) = vouchers;
-                    complaint = None;
-                }
-                Err(error) => {
-                    let text = error.to_string();
-                    if complaint.as_ref() != Some(&text) {
-                        warn!(error = text, "who vouches for certificates of callers is not known");
-                    }
-                    complaint = Some(text);
+                    known = Some(sources);
                 }
             }
             tokio::time::sleep(every).await;
         }
+    }
+
+    /// What the cluster says; `None` if it can't be asked, which is told once.
+    async fn look_up_vouchers(
+        &self,
+        options: &VoucherOptions,
+        complaint: &mut Option<String>,
+    ) -> Option<BTreeMap<String, String>> {
+        if !options.need_lookup() {
+            return Some(BTreeMap::new());
+        }
+        let found = self.reviews.vouchers().await;
+        let error = found.as_ref().err().map(ToString::to_string);
+        if let Some(error) = &error
+            && complaint.as_ref() != Some(error)
+        {
+            warn!(error, "who vouches for certificates of callers is not known");
+        }
+        *complaint = error;
+        found.ok()
     }
 
     pub(super) async fn admit(&self, caller: &Caller<'_>, verb: &str, path: &str) -> Admission {

@@ -83,6 +83,6 @@ fn service(
 async fn unused_at_the_end(ended: CancellationToken, begun: Arc<AtomicBool>) {
     ended.cancelled().await;
     if begun.load(Ordering::Relaxed) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }

@@ -104,16 +104,24 @@ impl VoucherOptions {
     }
 }
 
-impl Vouchers {
+/// What files and the cluster say of certificate authorities.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sources {
+    clients: Pem,
+    proxies: Pem,
+    proxy: FrontProxy,
+}
+
+/// A text that should hold certificates, or why it can't be read; `None` is none.
+type Pem = Option<Result<Vec<u8>, String>>;
+
+impl Sources {
     /// Those in files, and what the cluster says in place of those that are not given.
-    pub(super) fn read(
-        options: &VoucherOptions,
-        cluster: Option<&BTreeMap<String, String>>,
-    ) -> Self {
-        let text = |key: &str| cluster.and_then(|map| map.get(key)).map(String::as_str);
+    pub(super) fn read(options: &VoucherOptions, cluster: &BTreeMap<String, String>) -> Self {
+        let text = |key: &str| cluster.get(key).map(String::as_str);
         let pem = |file: Option<&Path>, key: &str| match file {
-            Some(path) => read(path),
-            None => text(key).map(|text| text.as_bytes().to_vec()),
+            Some(path) => Some(read(path)),
+            None => text(key).map(|text| Ok(text.as_bytes().to_vec())),
         };
         let list = |key| {
             let list = text(key).and_then(|json| serde_json::from_str::<Vec<String>>(json).ok());
@@ -127,11 +135,27 @@ impl Vouchers {
                 group_headers: list("requestheader-group-headers"),
             },
         };
-        let clients = pem(options.client_ca.as_deref(), "client-ca-file");
-        let proxies = pem(options.proxy_ca.as_deref(), "requestheader-client-ca-file");
         Self {
-            clients: clients.and_then(|pem| verifier(&pem)),
-            proxies: proxies.and_then(|pem| verifier(&pem)).map(|verifier| (verifier, proxy)),
+            clients: pem(options.client_ca.as_deref(), "client-ca-file"),
+            proxies: pem(options.proxy_ca.as_deref(), "requestheader-client-ca-file"),
+            proxy,
+        }
+    }
+}
+
+impl Vouchers {
+    /// Those that can be used; warns of the others.
+    pub(super) fn new(sources: &Sources) -> Self {
+        let Sources { clients, proxies, proxy } = sources;
+        let verifier = |pem: &Pem| {
+            let built = pem.clone()?.and_then(|pem| verifier(&pem));
+            let warn =
+                |error: &String| warn!(error, "certificate authorities of callers can't be used");
+            built.inspect_err(warn).ok()
+        };
+        Self {
+            clients: verifier(clients),
+            proxies: verifier(proxies).map(|verifier| (verifier, proxy.clone())),
         }
     }
 
@@ -196,25 +220,20 @@ fn subject(certificate: &CertificateDer<'_>) -> Option<(String, Vec<String>)> {
     (!name.is_empty()).then(|| (name.to_owned(), groups))
 }
 
-fn read(path: &Path) -> Option<Vec<u8>> {
-    let content = fs::read(path);
-    let warn = |error: &std::io::Error| warn!(path = %path.display(), %error, "can't be read");
-    content.inspect_err(warn).ok()
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|error| format!("{} can't be read: {error}", path.display()))
 }
 
-/// One by the certificates in a PEM text; none if there are none.
-fn verifier(pem: &[u8]) -> Option<Arc<dyn ClientCertVerifier>> {
+/// One by the certificates in a PEM text.
+fn verifier(pem: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, String> {
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem).flatten() {
-        if let Err(error) = roots.add(certificate) {
-            warn!(%error, "a certificate authority of callers can't be used");
-        }
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|error| error.to_string())?;
+        roots.add(certificate).map_err(|error| error.to_string())?;
     }
     let builder =
         WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::new(provider()));
-    let built = builder.build();
-    let warn = |error: &_| warn!(%error, "there is no certificate authority of callers");
-    built.inspect_err(warn).ok()
+    builder.build().map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -255,6 +274,10 @@ pub(super) mod tests {
         }
     }
 
+    fn vouchers(cluster: &BTreeMap<String, String>) -> Vouchers {
+        Vouchers::new(&Sources::read(&VoucherOptions::default(), cluster))
+    }
+
     fn chain(authority: &Authority, name: &str) -> Vec<CertificateDer<'static>> {
         vec![authority.issue(name, "monitoring").0.der().clone()]
     }
@@ -273,7 +296,7 @@ pub(super) mod tests {
     fn name_and_groups_are_those_of_the_certificate() {
         let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
         let map = map(&[("client-ca-file", &ours.pem)]);
-        let vouchers = Vouchers::read(&VoucherOptions::default(), Some(&map));
+        let vouchers = vouchers(&map);
         let vouch = |chain: &[_]| vouchers.vouch(chain, &HeaderMap::new());
         assert_eq!(vouch(&chain(&ours, "prometheus")), user("prometheus", &["monitoring"]));
         assert_eq!(vouch(&chain(&theirs, "prometheus")), Vouched::Stranger);
@@ -284,7 +307,7 @@ pub(super) mod tests {
 
     #[test]
     fn without_authorities_certificates_mean_nothing() {
-        let vouchers = Vouchers::read(&VoucherOptions::default(), None);
+        let vouchers = vouchers(&BTreeMap::new());
         let found = vouchers.vouch(&chain(&Authority::new("x"), "prometheus"), &HeaderMap::new());
         assert_eq!(found, Vouched::Nobody);
     }
@@ -299,7 +322,7 @@ pub(super) mod tests {
             ("requestheader-username-headers", r#"["X-Remote-User"]"#),
             ("requestheader-group-headers", r#"["X-Remote-Group"]"#),
         ]);
-        let vouchers = Vouchers::read(&VoucherOptions::default(), Some(&map));
+        let vouchers = vouchers(&map);
         let mut headers = HeaderMap::new();
         headers.append("x-remote-user", "jane".parse().unwrap());
         headers.append("x-remote-group", "admins".parse().unwrap());

@@ -36,7 +36,7 @@ impl Reviewer {
         Self { client }
     }
 
-    /// What the cluster says of who vouches for callers: the keys of ConfigMap
+    /// What the cluster says of who vouches for callers: the keys of `ConfigMap`
     /// kube-system/extension-apiserver-authentication.
     ///
     /// # Errors
