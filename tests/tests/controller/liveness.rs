@@ -90,6 +90,19 @@ async fn one_that_has_nothing_to_do_lives() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn c005_an_outage_of_cloudstack_is_no_reason_to_restart() {
+    let stage = Stage::new();
+    stage.create("web", |_| {});
+    let story = async {
+        stage.pass(Duration::from_mins(1)).await;
+        stage.cloud.set_down(true);
+        stage.create("new", |_| {});
+        minute_of_death(&stage, Controller::Service, 120).await
+    };
+    assert_eq!(stage.with_services(story).await, None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn node_controllers_that_hang_are_found() {
     let stage = Stage::new();
     let mut node = stage.cluster.node("node-3").expect("a Node");
