@@ -1,6 +1,7 @@
 //! The process: who leads, what it answers, how it ends (contract: appendix 17, 19, 20).
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use ccm_simulator::World;
 use ccm_simulator::world::State;
@@ -51,8 +52,7 @@ async fn e2e_a_leader_that_is_told_to_stop_gives_its_lease_up() {
     first.signal(Signal::TERM);
     assert!(first.end().await.success(), "it was told to stop");
     // A Lease that is not given up lasts 15 s, and another one is looked for every 2 to 4.4 s.
-    let successor =
-        tokio::time::timeout(std::time::Duration::from_secs(8), next_leader(&scene, &leader));
+    let successor = tokio::time::timeout(Duration::from_secs(8), next_leader(&scene, &leader));
     successor.await.expect("a successor at once");
     scene.objects.create_service("web", json!({})).await;
     scene.objects.until_published("web").await;
@@ -117,6 +117,53 @@ async fn e2e_health_is_told_by_leader_and_standby() {
         let (code, _) = replica.get("/metrics", None).await.expect("an answer");
         assert_eq!(code, 403, "metrics are not for everybody");
     }
+}
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_each_controller_has_a_check_and_requests_are_counted() {
+    let scene = Scene::with_nodes(&["node-1"]).await;
+    let flags = ["--authorization-always-allow-paths=/healthz,/livez,/readyz,/metrics*"];
+    let mut leader = scene.controller("leader", &flags);
+    scene.objects.create_service("web", json!({})).await;
+    scene.objects.until_published("web").await;
+    let verbose = leader.until_ok("/healthz?verbose").await;
+    for name in
+        ["cloud-node-controller", "cloud-node-lifecycle-controller", "service-lb-controller"]
+    {
+        assert!(verbose.contains(&format!("[+]{name} ok")), "{verbose}");
+    }
+    let slis = leader.until_ok("/metrics/slis").await;
+    assert!(
+        slis.contains("kubernetes_healthcheck{name=\"service-lb-controller\",type=\"healthz\"} 1"),
+        "{slis}"
+    );
+    let metrics = leader.until_ok("/metrics").await;
+    for line in [
+        "rest_client_requests_total{code=\"200\",method=\"PATCH\",host=\"127.0.0.1:",
+        "rest_client_request_duration_seconds_count{verb=\"GET\",host=\"127.0.0.1:",
+        "cloudstack_ccm_reconcile_total{kind=\"node\",outcome=\"done\"}",
+        "workqueue_adds_total{name=\"node\"}",
+    ] {
+        assert!(metrics.contains(line), "{line} is not in:\n{metrics}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_one_that_has_nothing_to_do_ends_at_once() {
+    let scene = Scene::with_nodes(&["node-1"]).await;
+    let mut controller = scene.controller("controller", &[]);
+    scene.objects.until_initialised("node-1").await;
+    controller.until_ok("/readyz").await;
+    // Somebody has connected and asks nothing.
+    let _silent = controller.connect().await;
+    let told = Instant::now();
+    controller.signal(Signal::TERM);
+    assert!(controller.end().await.success(), "it was told to stop");
+    let took = told.elapsed();
+    // As long as each of the things may take that are waited for at the end.
+    assert!(took < Duration::from_secs(2), "{took:?}");
 }
 
 #[tokio::test]

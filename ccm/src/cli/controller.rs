@@ -179,6 +179,34 @@ pub(super) struct ServingArgs {
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = go_duration)]
     #[arg(hide_short_help = true)]
     authentication_token_webhook_cache_ttl: Duration,
+    /// Certificate authorities of callers that show a certificate, in PEM; read again when they
+    /// change [default: those in `ConfigMap`
+    /// kube-system/extension-apiserver-authentication].
+    #[arg(long, value_name = "FILE", default_value = "", hide_default_value = true)]
+    #[arg(hide_short_help = true)]
+    client_ca_file: String,
+    /// Certificate authorities of front proxies, which name the caller in headers [default: those in
+    /// `ConfigMap` kube-system/extension-apiserver-authentication, with its names and headers].
+    #[arg(long, value_name = "FILE", default_value = "", hide_default_value = true)]
+    #[arg(hide_short_help = true)]
+    requestheader_client_ca_file: String,
+    /// Common names that a front proxy may have; none is any.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', hide_short_help = true)]
+    requestheader_allowed_names: Vec<String>,
+    /// Headers in which a front proxy names the caller; the first one that is there counts.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "x-remote-user")]
+    #[arg(hide_short_help = true)]
+    requestheader_username_headers: Vec<String>,
+    /// Headers in which a front proxy names groups of the caller.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "x-remote-group")]
+    #[arg(hide_short_help = true)]
+    requestheader_group_headers: Vec<String>,
+    /// Do not look for certificate authorities of callers in `ConfigMap`
+    /// kube-system/extension-apiserver-authentication.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
+    #[arg(default_value = "false", default_missing_value = "true", value_parser = switch)]
+    #[arg(action = clap::ArgAction::Set, hide_short_help = true)]
+    authentication_skip_lookup: bool,
     /// Kubeconfig for asking what callers may do [default: as `--kubeconfig`].
     #[arg(long, value_name = "FILE", default_value = "", hide_default_value = true)]
     #[arg(hide_short_help = true)]
@@ -265,6 +293,8 @@ pub struct ServingOptions {
     pub authentication_kubeconfig: Option<PathBuf>,
     /// `--authorization-kubeconfig`, else `--kubeconfig`.
     pub authorization_kubeconfig: Option<PathBuf>,
+    /// Who vouches for callers that show a certificate.
+    pub vouchers: VoucherOptions,
     /// Paths that everybody may read.
     pub always_allow: Vec<String>,
     /// How long answers of the API server are believed.
@@ -278,6 +308,30 @@ pub struct CertificateFiles {
     pub certificate: PathBuf,
     /// PEM.
     pub key: PathBuf,
+}
+
+/// Who vouches for callers that show a certificate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VoucherOptions {
+    /// `--client-ca-file`.
+    pub client_ca: Option<PathBuf>,
+    /// `--requestheader-client-ca-file`.
+    pub proxy_ca: Option<PathBuf>,
+    /// How front proxies name callers, if `proxy_ca` is given.
+    pub proxy: FrontProxy,
+    /// Whether the cluster is asked for what is not given.
+    pub look_up: bool,
+}
+
+/// How a front proxy names callers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FrontProxy {
+    /// Common names that it may have; none is any.
+    pub allowed_names: Vec<String>,
+    /// Headers with the name of a caller; the first one that is there counts.
+    pub user_headers: Vec<String>,
+    /// Headers with its groups.
+    pub group_headers: Vec<String>,
 }
 
 /// How long answers of the API server are believed.
@@ -471,6 +525,16 @@ impl ServingArgs {
             only_tls13: self.tls_min_version == TlsVersion::V13,
             authentication_kubeconfig: or_kubeconfig(&self.authentication_kubeconfig),
             authorization_kubeconfig: or_kubeconfig(&self.authorization_kubeconfig),
+            vouchers: VoucherOptions {
+                client_ca: path(&self.client_ca_file),
+                proxy_ca: path(&self.requestheader_client_ca_file),
+                proxy: FrontProxy {
+                    allowed_names: self.requestheader_allowed_names.clone(),
+                    user_headers: self.requestheader_username_headers.clone(),
+                    group_headers: self.requestheader_group_headers.clone(),
+                },
+                look_up: !self.authentication_skip_lookup,
+            },
             always_allow: self.authorization_always_allow_paths.clone(),
             beliefs: Beliefs {
                 user: self.authentication_token_webhook_cache_ttl,

@@ -57,13 +57,10 @@ legacy! {
         switch "disable-http2-serving", value "http2-max-streams-per-connection";
     "the port is this process's alone":
         switch "permit-port-sharing", switch "permit-address-sharing";
-    "nothing is looked up at the start":
-        switch "authentication-skip-lookup", switch "authentication-tolerate-lookup-failure";
-    "callers are known by their bearer token":
-        value "client-ca-file", value "requestheader-client-ca-file",
-        value "requestheader-allowed-names", value "requestheader-username-headers",
-        value "requestheader-group-headers", value "requestheader-extra-headers-prefix",
-        value "requestheader-uid-headers";
+    "a failed lookup is always tolerated, and made up for":
+        switch "authentication-tolerate-lookup-failure";
+    "who may read what is decided by name and groups":
+        value "requestheader-extra-headers-prefix", value "requestheader-uid-headers";
     "there are no profiles":
         switch "profiling", switch "contention-profiling";
     "there are no webhooks":

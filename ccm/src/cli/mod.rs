@@ -25,7 +25,7 @@ use values::{service_key, short_duration, task};
 
 pub use controller::{
     Beliefs, CertificateFiles, ControllerArgs, ControllerOptions, ElectionOptions, FlagError,
-    FlagErrors, ServingOptions,
+    FlagErrors, FrontProxy, ServingOptions, VoucherOptions,
 };
 pub use reference::{controller_flags, markdown};
 

@@ -1,12 +1,14 @@
 //! A live cluster, as commands read it: by lists, each time anew.
 
+use std::sync::Arc;
+
 use anyhow::{Error, Result};
 use ccm_core::exec::error::CallError;
 use ccm_core::ids::ClusterId;
 use ccm_core::model::policy::Policy;
 use ccm_core::permission::Task;
 use ccm_core::plan::action::ResolvedPatch;
-use ccm_kubernetes::live::connect::{ApiServer, ConnectError, Whom, api_server};
+use ccm_kubernetes::live::connect::{ApiServer, ConnectError, Unmetered, Whom, api_server};
 use ccm_kubernetes::live::listed::ListedCluster;
 
 use crate::cli::KubeArgs;
@@ -20,7 +22,7 @@ pub(super) async fn connect(args: &KubeArgs) -> Result<ApiServer> {
     let KubeArgs { kubeconfig, context } = args;
     let whom =
         Whom { kubeconfig: kubeconfig.as_deref(), context: context.as_deref(), master: None };
-    Ok(api_server(whom).await?)
+    Ok(api_server(whom, Arc::new(Unmetered)).await?)
 }
 
 /// Reads what planning needs of a live cluster.

@@ -21,6 +21,7 @@ use tracing::{debug, info, warn};
 use super::ports::{Fence, Inventory, NodeWrites, Tell};
 use super::{node_reference, nodes_by_name};
 use crate::ports::Cluster;
+use crate::serve::{AtWork, Heart};
 
 /// See the module.
 pub struct LifecycleController<C, K, R> {
@@ -38,6 +39,8 @@ pub struct LifecycleController<C, K, R> {
     pub teller: Arc<dyn Tell>,
     /// Says whether this process may change anything.
     pub fence: Arc<dyn Fence>,
+    /// Beats while there is work.
+    pub heart: Heart,
 }
 
 /// What is remembered from round to round.
@@ -59,8 +62,9 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> LifecycleController<C, K
     }
 
     async fn look_around(&self, memory: &mut Memory) {
+        let work = self.heart.work();
         let nodes = nodes_by_name(&self.cluster).await;
-        let round = self.ask(&nodes, &mut memory.pace).await;
+        let round = self.ask(&nodes, &mut memory.pace, &work).await;
         let now = self.runtime.now();
         let verdicts = memory.watch.judge(&nodes, &round, &self.policy, now);
         for (name, verdict) in verdicts {
@@ -71,15 +75,17 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> LifecycleController<C, K
             if let Err(error) = self.act(node, &verdict).await {
                 warn!(node = name, %error, "could not be written");
             }
+            work.beat();
         }
     }
 
     /// Asks for the machines of Nodes that are not ready, those whose turn it is.
-    async fn ask(&self, nodes: &BTreeMap<String, Node>, pace: &mut Pace) -> Round {
+    async fn ask(&self, nodes: &BTreeMap<String, Node>, pace: &mut Pace, work: &AtWork) -> Round {
         let due = pace.due(&questions(nodes.values()), self.runtime.now());
         let mut answers: BTreeMap<VirtualMachineId, Answer> = BTreeMap::new();
         for id in due {
             let answer = self.cloud.machine(&id).await;
+            work.beat();
             pace.handle(&id, &answer, self.runtime.now());
             answers.insert(id, answer);
         }

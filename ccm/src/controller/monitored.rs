@@ -15,7 +15,7 @@ use ccm_core::reload::is_same_account;
 use thiserror::Error;
 
 use super::ports::Inventory;
-use crate::metrics::{Metrics, Side};
+use crate::metrics::Metrics;
 use crate::ports::{Cloud, Members};
 use crate::serve::{Condition, Health};
 
@@ -113,7 +113,7 @@ fn ids(machines: &[VirtualMachine]) -> BTreeSet<VirtualMachineId> {
 impl<T: Transport, R: Runtime> Cloud for MonitoredCloud<T, R> {
     async fn observe(&self, scope: &Scope) -> Result<CloudState, CallError> {
         let state = self.note(self.cloud.observe(scope).await)?;
-        self.metrics.observed(Side::CloudStack);
+        self.metrics.observed();
         let denied = state.capabilities.denied.iter().map(String::as_str);
         self.metrics.permissions_missing(&denied.collect());
         Ok(state)

@@ -22,8 +22,9 @@ use tracing::{debug, info, warn};
 
 use super::ports::{Fence, Inventory, NodeWrites, Tell};
 use super::{between, jitter, node_reference, nodes_by_name};
-use crate::metrics::{Lookup, Metrics};
+use crate::metrics::{Lookup, Metrics, Outcome};
 use crate::ports::Cluster;
+use crate::serve::Heart;
 
 /// How the Node controller works.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +62,8 @@ pub struct NodeController<C, K, R> {
     pub fence: Arc<dyn Fence>,
     /// Counts.
     pub metrics: Arc<Metrics>,
+    /// Beats while there is work.
+    pub heart: Heart,
 }
 
 impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> NodeController<C, K, R> {
@@ -98,6 +101,8 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> NodeController<C, K, R> 
         announced: &mut Announced<String>,
     ) {
         let Work { nodes, due, at_once } = work;
+        let at_work = self.heart.work();
+        let queue = self.metrics.queue("node");
         let machines = match self.cloud.machines().await {
             Ok(machines) => machines,
             Err(error) => {
@@ -125,18 +130,38 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> NodeController<C, K, R> 
             let metadata = metadata::plan(node, found, machine, &surroundings);
             self.tell_standing(node, &metadata, announced);
             planned.push((node, found, metadata));
+            queue.added();
         }
+        let came = self.runtime.now();
         let writes = planned.into_iter().map(async |(node, found, metadata)| {
+            let began = self.runtime.now();
+            queue.taken(between(came, began));
             let failure = self.write(node, &metadata).await;
+            at_work.beat();
             // Without a machine, or with addresses that can't be right, it stays tainted.
             let waits =
                 node.taints.uninitialized && !metadata.patch.initialise && *found != Match::Foreign;
+            self.count_sync(failure, waits, between(began, self.runtime.now()));
             (node, failure.or(waits.then_some(Fault::Transient)))
         });
         let mut writes = stream::iter(writes).buffer_unordered(*at_once);
         while let Some((node, failure)) = writes.next().await {
             self.note(agenda, nodes, &node.name, failure);
         }
+    }
+
+    fn count_sync(&self, failure: Option<Fault>, waits: bool, took: Duration) {
+        let queue = self.metrics.queue("node");
+        queue.worked(took);
+        if failure.is_some() || waits {
+            queue.retried();
+        }
+        let outcome = match failure {
+            Some(fault) => Outcome::Failed(fault),
+            None if waits => Outcome::Waiting,
+            None => Outcome::Done,
+        };
+        self.metrics.reconciled("node", outcome, took);
     }
 
     fn count_lookup(&self, node: &Node, found: &Match) {

@@ -55,7 +55,7 @@ pub(crate) async fn run(args: &ControllerArgs) -> Result<Exit> {
     }
     let stop = stop_on_signal()?;
     let process = Process::new(options, source, reading, stop).await?;
-    process.live().await
+    Box::pin(process.live()).await
 }
 
 /// Cancelled by ctrl-C and SIGTERM.
@@ -97,8 +97,8 @@ impl Process {
     ) -> Result<Self> {
         let Reading { config, warnings: _, prints } = reading;
         let (in_use, shown_config) = watch::channel(config.clone());
-        let kubernetes = kubernetes(&options, options.kubeconfig.as_deref()).await?;
         let metrics = Arc::new(Metrics::new(VERSION));
+        let kubernetes = kubernetes(&options, options.kubeconfig.as_deref(), &metrics).await?;
         metrics.dry_run(options.dry_run);
         let health = Health::new();
         let plans = Arc::<LatestPlans>::default();
@@ -301,9 +301,11 @@ impl Process {
 async fn kubernetes(
     options: &ControllerOptions,
     kubeconfig: Option<&std::path::Path>,
+    metrics: &Arc<Metrics>,
 ) -> Result<kube::Client> {
     let whom = Whom { kubeconfig, context: None, master: options.master.as_deref() };
-    Ok(api_server(whom).await?.client)
+    let meter = Arc::<Metrics>::clone(metrics);
+    Ok(api_server(whom, meter).await?.client)
 }
 
 /// The Lease, as events of the process name it. Without leader election they name the one that
@@ -340,9 +342,11 @@ async fn serve(
     serving: &ServingOptions,
     site: Site,
 ) -> Result<Server> {
+    let metrics = Arc::clone(&site.metrics);
     let reviewer = async |own: &Option<std::path::PathBuf>| {
         let kubeconfig = own.as_ref().or(options.kubeconfig.as_ref());
-        let client = kubernetes(options, kubeconfig.map(AsRef::as_ref)).await?;
+        let kubeconfig = kubeconfig.map(AsRef::as_ref);
+        let client = kubernetes(options, kubeconfig, &metrics).await?;
         anyhow::Ok(Reviewer::new(client))
     };
     let reviews = Delegated {

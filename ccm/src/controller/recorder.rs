@@ -31,10 +31,11 @@ impl Recorder {
         writer: EventWriter,
         now: fn() -> Timestamp,
         metrics: Arc<Metrics>,
-    ) -> (Self, impl Future<Output = ()> + Send) {
+    ) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let (queue, queued) = mpsc::channel(QUEUED);
+        let written = write(writer, queued, Arc::clone(&metrics));
         let recorder = Self { correlator: Mutex::new(Correlator::new()), queue, now, metrics };
-        (recorder, write(writer, queued))
+        (recorder, written)
     }
 }
 
@@ -49,9 +50,14 @@ impl Tell for Recorder {
     }
 }
 
-async fn write(writer: EventWriter, mut queued: mpsc::Receiver<(ObjectRef, Decision)>) {
+async fn write(
+    writer: EventWriter,
+    mut queued: mpsc::Receiver<(ObjectRef, Decision)>,
+    metrics: Arc<Metrics>,
+) {
     while let Some((about, decision)) = queued.recv().await {
         if let Err(error) = writer.write(&about, &decision).await {
+            metrics.event_dropped();
             debug!(object = about.name, %error, "an event could not be written");
         }
     }

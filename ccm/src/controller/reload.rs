@@ -123,7 +123,9 @@ impl<T: Transport, R: Runtime> Reloader<T, R> {
         };
         let changes = self.changes(&config, found.ca_file != reload.in_use().ca_file);
         if look == Look::New {
-            warnings.iter().for_each(|warning| warn!("{warning}"));
+            for warning in &warnings {
+                warn!("{warning}");
+            }
             tell_restart(&changes.at_restart);
         }
         let proposed = self.in_use.borrow().with_live_settings_of(&config);

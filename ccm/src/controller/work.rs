@@ -32,10 +32,14 @@ use crate::cli::ControllerOptions;
 use crate::config::Config;
 use crate::connect;
 use crate::metrics::Metrics;
-use crate::serve::Health;
+use crate::serve::{Health, Heart};
 
 /// The members of every rule are read once in this time.
 const ALL_MEMBERS_WITHIN: std::time::Duration = std::time::Duration::from_hours(1);
+
+/// The longest that is done without a beat, besides a job: a reading of everything from a slow
+/// server.
+const BETWEEN_BEATS: std::time::Duration = std::time::Duration::from_mins(10);
 
 /// See the module.
 pub(super) struct Work<'a> {
@@ -133,6 +137,7 @@ impl Work<'_> {
             Arc::clone(&self.teller),
             Arc::clone(&self.fence),
             Arc::clone(self.metrics),
+            self.heart(Controller::Service),
         );
         let controller = if self.options.dry_run {
             controller.dry_run(Arc::clone(self.plans))
@@ -160,6 +165,10 @@ impl Work<'_> {
         }
     }
 
+    fn heart(&self, controller: Controller) -> Heart {
+        self.health.controller(controller, self.config.job_timeout + BETWEEN_BEATS)
+    }
+
     async fn run_nodes(&self, cluster: &Arc<LiveCluster>, watches: &Watches) {
         if !self.options.controllers.runs(Controller::CloudNode) || self.options.dry_run {
             return;
@@ -178,6 +187,7 @@ impl Work<'_> {
             teller: Arc::clone(&self.teller),
             fence: Arc::clone(&self.fence),
             metrics: Arc::clone(self.metrics),
+            heart: self.heart(Controller::CloudNode),
         };
         tokio::select! {
             () = controller.run(changes(watches.node_changes.clone())) => {}
@@ -198,6 +208,7 @@ impl Work<'_> {
             policy: LifecyclePolicy::default(),
             teller: Arc::clone(&self.teller),
             fence: Arc::clone(&self.fence),
+            heart: self.heart(Controller::CloudNodeLifecycle),
         };
         tokio::select! {
             () = controller.run() => {}

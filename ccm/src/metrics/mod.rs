@@ -6,7 +6,7 @@
 mod process;
 mod table;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -16,6 +16,7 @@ use ccm_core::exec::error::Fault;
 use ccm_core::plan::reason::Disruption;
 use ccm_core::plan::report::{Report, Severity};
 use ccm_core::plan::{Plan, Step};
+use ccm_kubernetes::live::connect::RequestMeter;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
@@ -33,7 +34,7 @@ pub struct Metrics {
     registry: Registry,
     families: Families,
     version: &'static str,
-    read_at: Mutex<BTreeMap<Side, Instant>>,
+    read_at: Mutex<Option<Instant>>,
 }
 
 /// How the sync of an object ended.
@@ -82,15 +83,6 @@ pub struct ServiceStates {
     pub degraded: usize,
 }
 
-/// What is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Side {
-    /// CloudStack.
-    CloudStack,
-    /// The caches of Kubernetes objects.
-    Kubernetes,
-}
-
 /// How a Node's virtual machine was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
@@ -137,12 +129,8 @@ impl Metrics {
     /// What is only known when somebody asks.
     fn refresh(&self) {
         let families = &self.families;
-        for (side, at) in &*self.read_at() {
-            let side = match side {
-                Side::CloudStack => "cloudstack",
-                Side::Kubernetes => "kubernetes",
-            };
-            families.observation_age.set(&[side], at.elapsed().as_secs_f64());
+        if let Some(at) = *self.read_at() {
+            families.observation_age.set(&["cloudstack"], at.elapsed().as_secs_f64());
         }
         if let Some(Usage { cpu, resident_bytes, virtual_bytes, open_files }) = Usage::read() {
             families.process_cpu.catch_up(&[], cpu.as_secs_f64());
@@ -219,9 +207,9 @@ impl Metrics {
         }
     }
 
-    /// One side was read in full just now.
-    pub fn observed(&self, side: Side) {
-        self.read_at().insert(side, Instant::now());
+    /// CloudStack was read in full just now.
+    pub fn observed(&self) {
+        *self.read_at() = Some(Instant::now());
     }
 
     /// Whether CloudStack accepts the API key.
@@ -287,7 +275,7 @@ impl Metrics {
         Queue { families: &self.families, name }
     }
 
-    fn read_at(&self) -> MutexGuard<'_, BTreeMap<Side, Instant>> {
+    fn read_at(&self) -> MutexGuard<'_, Option<Instant>> {
         self.read_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -300,14 +288,10 @@ pub struct Queue<'a> {
 }
 
 impl Queue<'_> {
-    /// So many wait.
-    pub fn depth(self, waiting: usize) {
-        self.families.queue_depth.set(&[self.name], count(waiting));
-    }
-
-    /// One came in.
+    /// One came in, and waits.
     pub fn added(self) {
         self.families.queue_adds.add(&[self.name], 1.0);
+        self.families.queue_depth.add(&[self.name], 1.0);
     }
 
     /// One comes in again after a failure.
@@ -317,12 +301,21 @@ impl Queue<'_> {
 
     /// A worker took one that had waited so long.
     pub fn taken(self, waited: Duration) {
+        self.families.queue_depth.add(&[self.name], -1.0);
         self.families.queue_wait.observe(&[self.name], waited);
     }
 
     /// A worker is through with one.
     pub fn worked(self, took: Duration) {
         self.families.queue_work.observe(&[self.name], took);
+    }
+}
+
+impl RequestMeter for Metrics {
+    fn request_answered(&self, method: &str, host: &str, status: Option<u16>, took: Duration) {
+        let code = status.map_or_else(|| "<error>".to_owned(), |status| status.to_string());
+        self.families.rest_requests.add(&[&code, method, host], 1.0);
+        self.families.rest_duration.observe(&[method, host], took);
     }
 }
 
@@ -413,14 +406,17 @@ mod tests {
         metrics.hosts_synced(Outcome::Failed(Fault::Cloud), Duration::from_secs(3));
         metrics.leads("cloud-controller-manager", true);
         metrics.runs(Controller::Service, true);
-        metrics.queue("service").depth(3);
+        metrics.queue("service").added();
+        metrics.queue("service").added();
+        metrics.queue("service").taken(Duration::from_secs(1));
         for line in [
             "service_controller_loadbalancer_sync_total{} 1.0",
             "service_controller_nodesync_error_total{} 1.0",
             "service_controller_update_loadbalancer_host_latency_seconds_bucket{le=\"16384.0\"} 1",
             "leader_election_master_status{name=\"cloud-controller-manager\"} 1.0",
             "running_managed_controllers{name=\"service\",manager=\"cloud-controller-manager\"} 1.0",
-            "workqueue_depth{name=\"service\"} 3.0",
+            "workqueue_adds_total{name=\"service\"} 2.0",
+            "workqueue_depth{name=\"service\"} 1.0",
         ] {
             has(&metrics, line);
         }
@@ -462,7 +458,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_observation_grows_old_until_the_next_one() {
         let metrics = Metrics::new("1.2.3");
-        metrics.observed(Side::CloudStack);
+        metrics.observed();
         tokio::time::advance(Duration::from_secs(30)).await;
         has(&metrics, "cloudstack_ccm_observation_age_seconds{kind=\"cloudstack\"} 30.0");
         metrics.server("4.22.0.0");

@@ -163,6 +163,10 @@ metrics! {
         "Time from the creation of a Node to the end of its uninitialized taint";
     initial_sync_delay: Seconds<Delays> = "node_controller_initial_node_sync_delay_seconds", [],
         "Time from the creation of a Node to its first sync";
+    rest_requests: Counters = "rest_client_requests_total", ["code", "method", "host"],
+        "Requests to the API server; code is the status, or <error> where none came";
+    rest_duration: Seconds<Work> = "rest_client_request_duration_seconds", ["verb", "host"],
+        "Time from the sending of a request to the API server to the head of its answer";
     running_controllers: Gauges = "running_managed_controllers", ["name", "manager"],
         "1 for each controller that runs";
     leads: Gauges = "leader_election_master_status", ["name"],
@@ -214,7 +218,7 @@ metrics! {
     blocked: Counters = "cloudstack_ccm_blocked_total", ["code"],
         "Refusals in plans, by their code (codes.md)";
     observation_age: Gauges = "cloudstack_ccm_observation_age_seconds", ["kind"],
-        "Time since that side was last read in full";
+        "Time since CloudStack was last read in full; Kubernetes is watched";
     credentials_valid: Gauges = "cloudstack_ccm_credentials_valid", [],
         "1 if CloudStack accepts the API key, 0 if it refuses it";
     credentials_reloads: Counters = "cloudstack_ccm_credentials_reloads_total", ["outcome"],

@@ -1,7 +1,7 @@
 //! Who may read what: as the API server says (delegated authentication and authorisation).
 //!
-//! 1. A bearer token is somebody's, or the answer is 401, whatever the path. No token is
-//!    `system:anonymous`.
+//! 1. A certificate or a bearer token is somebody's, or the answer is 401, whatever the path. Who
+//!    shows neither is `system:anonymous`.
 //! 2. Paths on the allow list are everybody's; `system:masters` may do everything.
 //! 3. Else the API server is asked whether the caller may use the path. Answers are believed for
 //!    some seconds.
@@ -9,26 +9,32 @@
 //! A process that may not ask (the stock role of Go controllers does not grant it) serves the
 //! allow list alone, and says so once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use axum::http::HeaderMap;
 use ccm_core::exec::error::{CallError, Fault};
 use ccm_kubernetes::live::review::{Reviewer, User};
+use rustls::pki_types::CertificateDer;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use tracing::warn;
 
-use crate::cli::Beliefs;
+use super::vouchers::{Sources, Vouched, Vouchers};
+use crate::cli::{Beliefs, VoucherOptions};
 
 /// Most answers that are kept.
 const KEPT: usize = 1000;
 
 /// Answers questions about callers.
 pub trait Reviews: Send + Sync + 'static {
+    /// What the cluster says of who vouches for callers that show a certificate.
+    fn vouchers(&self) -> impl Future<Output = Result<BTreeMap<String, String>, CallError>> + Send;
+
     /// Whose a bearer token is; `None` if it is nobody's.
     fn user(&self, token: &str) -> impl Future<Output = Result<Option<User>, CallError>> + Send;
 
@@ -50,6 +56,10 @@ pub struct Delegated {
 }
 
 impl Reviews for Delegated {
+    async fn vouchers(&self) -> Result<BTreeMap<String, String>, CallError> {
+        self.authentication.vouchers().await
+    }
+
     async fn user(&self, token: &str) -> Result<Option<User>, CallError> {
         self.authentication.user(token).await
     }
@@ -73,11 +83,19 @@ pub(super) enum Admission {
     Unclear,
 }
 
+/// What a caller shows of himself.
+pub(super) struct Caller<'a> {
+    pub(super) token: Option<&'a str>,
+    pub(super) certificates: &'a [CertificateDer<'static>],
+    pub(super) headers: &'a HeaderMap,
+}
+
 /// Decides who may read what.
 pub(super) struct Access<R> {
     reviews: R,
     always_allow: Vec<String>,
     beliefs: Beliefs,
+    vouchers: RwLock<Arc<Vouchers>>,
     users: Memory<[u8; 32], Option<User>>,
     verdicts: Memory<Question, bool>,
     complained: AtomicBool,
@@ -92,17 +110,60 @@ impl<R: Reviews> Access<R> {
             reviews,
             always_allow,
             beliefs,
+            vouchers: RwLock::default(),
             users: Memory::default(),
             verdicts: Memory::default(),
             complained: AtomicBool::new(false),
         }
     }
 
-    pub(super) async fn admit(&self, token: Option<&str>, verb: &str, path: &str) -> Admission {
+    /// Keeps up to date who vouches for callers, without end.
+    pub(super) async fn follow_vouchers(&self, options: &VoucherOptions, every: Duration) {
+        let (mut known, mut complaint) = (None, None);
+        loop {
+            let cluster = self.look_up_vouchers(options, &mut complaint).await;
+            // What the cluster said last holds while it can't be asked.
+            if cluster.is_some() || known.is_none() {
+                let sources = Sources::read(options, &cluster.unwrap_or_default());
+                if known.as_ref() != Some(&sources) {
+                    let vouchers = Arc::new(Vouchers::new(&sources));
+                    *self.vouchers.write().unwrap_or_else(PoisonError::into_inner) = vouchers;
+                    known = Some(sources);
+                }
+            }
+            tokio::time::sleep(every).await;
+        }
+    }
+
+    /// What the cluster says; `None` if it can't be asked, which is told once.
+    async fn look_up_vouchers(
+        &self,
+        options: &VoucherOptions,
+        complaint: &mut Option<String>,
+    ) -> Option<BTreeMap<String, String>> {
+        if !options.need_lookup() {
+            return Some(BTreeMap::new());
+        }
+        let found = self.reviews.vouchers().await;
+        let error = found.as_ref().err().map(ToString::to_string);
+        if let Some(error) = &error
+            && complaint.as_ref() != Some(error)
+        {
+            warn!(error, "who vouches for certificates of callers is not known");
+        }
+        *complaint = error;
+        found.ok()
+    }
+
+    pub(super) async fn admit(&self, caller: &Caller<'_>, verb: &str, path: &str) -> Admission {
+        let Caller { token, certificates, headers } = caller;
+        let vouchers = Arc::clone(&self.vouchers.read().unwrap_or_else(PoisonError::into_inner));
         let public = self.always_allow.iter().any(|allowed| matches(allowed, path));
-        let user = match token {
-            None => anonymous(),
-            Some(token) => match self.user(token).await {
+        let user = match (vouchers.vouch(certificates, headers), token) {
+            (Vouched::For(user), _) => user,
+            (Vouched::Nobody, None) => anonymous(),
+            (Vouched::Stranger, None) => return Admission::Unknown,
+            (Vouched::Nobody | Vouched::Stranger, Some(token)) => match self.user(token).await {
                 Ok(Some(user)) => user,
                 Ok(None) => return Admission::Unknown,
                 Err(_) if public => anonymous(),

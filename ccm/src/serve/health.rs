@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,8 +14,10 @@ use ccm_core::controllers::Controller;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
+use super::slis::Slis;
+
 /// What is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Probe {
     /// `/healthz`.
     Healthz,
@@ -37,7 +40,7 @@ impl Probe {
 
 /// All checks. A clone is the same.
 #[derive(Clone, Default)]
-pub struct Health(Arc<Mutex<BTreeMap<&'static str, Check>>>);
+pub struct Health(Arc<Mutex<BTreeMap<&'static str, Check>>>, Arc<Slis>);
 
 #[derive(Clone, Debug)]
 struct Check {
@@ -55,7 +58,11 @@ enum About {
 enum State {
     Ok,
     Failed(String),
-    Beating { last: Instant, patience: Duration },
+    /// What a controller does at this moment, and when each of it last moved on.
+    AtWork {
+        moved: BTreeMap<u64, Instant>,
+        patience: Duration,
+    },
 }
 
 impl State {
@@ -63,10 +70,12 @@ impl State {
         match self {
             Self::Ok => Ok(()),
             Self::Failed(reason) => Err(reason.clone()),
-            Self::Beating { last, patience } if last.elapsed() <= *patience => Ok(()),
-            Self::Beating { last, .. } => {
-                Err(format!("no sign of life for {} s", last.elapsed().as_secs()))
-            }
+            Self::AtWork { moved, patience } => match moved.values().min().map(Instant::elapsed) {
+                Some(still) if still > *patience => {
+                    Err(format!("no sign of life for {} s", still.as_secs()))
+                }
+                Some(_) | None => Ok(()),
+            },
         }
     }
 }
@@ -83,10 +92,10 @@ impl Health {
     }
 
     /// The check of a controller that starts now, under its name. It fails `/healthz` and `/livez`
-    /// once its heart has not beaten for longer than `patience`.
-    pub fn controller(&self, controller: Controller, patience: Duration) -> Heartbeat {
-        let state = State::Beating { last: Instant::now(), patience };
-        Heartbeat(self.condition(controller.name(), About::Life, state))
+    /// while something that it does has not moved on for longer than `patience`.
+    pub fn controller(&self, controller: Controller, patience: Duration) -> Heart {
+        let state = State::AtWork { moved: BTreeMap::new(), patience };
+        Heart(self.condition(controller.name(), About::Life, state), Arc::default())
     }
 
     /// A check of `/readyz` (`caches`, `cloudstack`, `credentials`), which fails until told
@@ -107,6 +116,7 @@ impl Health {
         let mut well = true;
         let verdicts = self.verdicts(probe);
         for (check, verdict) in &verdicts {
+            self.slis().note(probe, check, verdict.is_ok());
             // Writing to a String can't fail.
             let _ = match verdict {
                 _ if asked.exclude.iter().any(|excluded| excluded == check) => {
@@ -139,9 +149,14 @@ impl Health {
     }
 
     /// What a single check says, if there is one of that name.
-    pub(super) fn check(&self, probe: Probe, name: &str) -> Option<Result<(), String>> {
+    pub fn check(&self, probe: Probe, name: &str) -> Option<Result<(), String>> {
         let mut verdicts = self.verdicts(probe).into_iter();
         verdicts.find(|(check, _)| *check == name).map(|(_, verdict)| verdict)
+    }
+
+    /// What checks said when probes asked.
+    pub(super) fn slis(&self) -> &Slis {
+        &self.1
     }
 
     fn verdicts(&self, probe: Probe) -> Vec<(&'static str, Result<(), String>)> {
@@ -209,19 +224,50 @@ impl Condition {
     }
 }
 
-/// The heart of a controller.
+/// The heart of a controller: it beats while there is work. Waiting for work is rest.
 #[derive(Clone)]
-pub struct Heartbeat(Condition);
+pub struct Heart(Condition, Arc<AtomicU64>);
 
-impl Heartbeat {
-    /// It moves.
+impl Heart {
+    /// Something begins, and ends with what is given back.
+    pub fn work(&self) -> AtWork {
+        let Self(condition, works) = self;
+        let work =
+            AtWork { condition: condition.clone(), id: works.fetch_add(1, Ordering::Relaxed) };
+        work.beat();
+        work
+    }
+}
+
+/// A controller is at work as long as this lives.
+pub struct AtWork {
+    condition: Condition,
+    id: u64,
+}
+
+impl AtWork {
+    /// It moves on.
     pub fn beat(&self) {
-        let Self(Condition { health, name }) = self;
-        if let Some(State::Beating { last, .. }) =
+        self.with_moved(|moved| {
+            moved.insert(self.id, Instant::now());
+        });
+    }
+
+    fn with_moved(&self, change: impl FnOnce(&mut BTreeMap<u64, Instant>)) {
+        let Condition { health, name } = &self.condition;
+        if let Some(State::AtWork { moved, .. }) =
             health.checks().get_mut(name).map(|check| &mut check.state)
         {
-            *last = Instant::now();
+            change(moved);
         }
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.with_moved(|moved| {
+            moved.remove(&self.id);
+        });
     }
 }
 
@@ -237,8 +283,12 @@ mod tests {
     async fn a_controller_that_does_not_move_fails_life_and_not_readiness() {
         let health = Health::new();
         let heart = health.controller(Controller::Service, Duration::from_mins(1));
+        tokio::time::advance(Duration::from_hours(1)).await;
+        assert!(ask(&health, Probe::Livez, "").0, "it rests");
+        let (work, stuck) = (heart.work(), heart.work());
         tokio::time::advance(Duration::from_mins(1)).await;
         assert_eq!(ask(&health, Probe::Livez, ""), (true, "ok".to_owned()));
+        work.beat();
         tokio::time::advance(Duration::from_secs(1)).await;
         let (well, text) = ask(&health, Probe::Livez, "");
         assert_eq!(
@@ -249,8 +299,11 @@ mod tests {
             )
         );
         assert!(!ask(&health, Probe::Healthz, "").0 && ask(&health, Probe::Readyz, "").0);
-        heart.beat();
-        assert!(ask(&health, Probe::Livez, "").0);
+        stuck.beat();
+        assert!(ask(&health, Probe::Livez, "").0, "it moves again");
+        tokio::time::advance(Duration::from_mins(2)).await;
+        drop((work, stuck));
+        assert!(ask(&health, Probe::Livez, "").0, "it is through");
     }
 
     #[test]

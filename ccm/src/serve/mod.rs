@@ -5,16 +5,20 @@
 //! | `/healthz`, `/livez`, `/readyz` | everybody | checks (`health.rs`); `?verbose`, `?exclude=` |
 //! | `/healthz/<check>`, `/livez/<check>`, `/readyz/<check>` | who may | one check |
 //! | `/metrics` | who may | metrics, as Prometheus reads them |
+//! | `/metrics/slis` | who may | what checks said (`slis.rs`); `DELETE` forgets it |
 //! | `/configz` | who may | what the controller works with, as JSON |
 //! | `/plan` | who may | the latest plans, as JSON; in a dry run |
 //!
-//! `access.rs` decides who may, `tls.rs` has the certificate, `connections.rs` answers.
+//! `access.rs` decides who may, `vouchers.rs` whose a certificate is, `tls.rs` has our own,
+//! `connections.rs` answers.
 
 mod access;
 mod configuration;
 mod connections;
 mod health;
+mod slis;
 mod tls;
+mod vouchers;
 
 use std::io;
 use std::net::SocketAddr;
@@ -42,11 +46,11 @@ use crate::metrics::{self, Metrics};
 
 pub use access::{Delegated, Reviews};
 pub use configuration::configz;
-pub use health::{Condition, Health, Heartbeat, Probe};
+pub use health::{AtWork, Condition, Health, Heart, Probe};
 pub use tls::CertificateError;
 
-use access::{Access, Admission};
-use connections::serve;
+use access::{Access, Admission, Caller};
+use connections::{Shown, serve};
 use health::Asked;
 use tls::{Certificate, Pair, TlsListener};
 
@@ -55,11 +59,17 @@ use tls::{Certificate, Pair, TlsListener};
 struct Pace {
     /// How often certificate files are looked at.
     certificate: Duration,
+    /// How often it is looked who vouches for callers.
+    vouchers: Duration,
     /// How long a connection may be open without a request.
     patience: Duration,
 }
 
-const PACE: Pace = Pace { certificate: Duration::from_secs(20), patience: Duration::from_secs(90) };
+const PACE: Pace = Pace {
+    certificate: Duration::from_secs(20),
+    vouchers: Duration::from_mins(1),
+    patience: Duration::from_secs(90),
+};
 /// How long requests that are under way may take once the server stops.
 const LAST_REQUESTS: Duration = Duration::from_secs(2);
 
@@ -106,8 +116,8 @@ pub struct Server {
     address: SocketAddr,
     stop: oneshot::Sender<()>,
     requests: Task<()>,
-    /// Keeps the certificate up to date.
-    _certificate: Option<Task<()>>,
+    /// Keep up to date: the certificate, and who vouches for callers.
+    _keepers: (Option<Task<()>>, Task<()>),
 }
 
 impl Server {
@@ -129,19 +139,32 @@ impl Server {
         reviews: R,
         pace: Pace,
     ) -> Result<Self, ServeError> {
-        let ServingOptions { address, certificate, only_tls13, always_allow, beliefs, .. } =
-            options;
+        let ServingOptions {
+            address,
+            certificate,
+            only_tls13,
+            vouchers,
+            always_allow,
+            beliefs,
+            authentication_kubeconfig: _,
+            authorization_kubeconfig: _,
+        } = options;
         let bind = |cause| ServeError::Bind { address: *address, cause };
         let (certificate, keeper) = served(certificate.as_ref(), pace.certificate)?;
         let tcp = TcpListener::bind(address).await.map_err(bind)?;
         let address = tcp.local_addr().map_err(bind)?;
         let listener = TlsListener::new(tcp, certificate, *only_tls13)?;
-        let access = Access::new(reviews, always_allow.clone(), *beliefs);
+        let access = Arc::new(Access::new(reviews, always_allow.clone(), *beliefs));
+        let follow = {
+            let (access, vouchers) = (Arc::clone(&access), vouchers.clone());
+            async move { access.follow_vouchers(&vouchers, pace.vouchers).await }
+        };
+        let keepers = (keeper, Task(tokio::spawn(follow)));
         let (stop, ending) = oneshot::channel::<()>();
         let router = router(site, access);
         let requests = Task(tokio::spawn(serve(listener, router, pace.patience, ending)));
         info!(%address, "serving health, metrics and plans over HTTPS");
-        Ok(Self { address, stop, requests, _certificate: keeper })
+        Ok(Self { address, stop, requests, _keepers: keepers })
     }
 
     /// Where it listens.
@@ -151,7 +174,7 @@ impl Server {
 
     /// Takes no new connection and waits a moment for requests that are under way.
     pub async fn stop(self) {
-        let Self { address: _, stop, mut requests, _certificate } = self;
+        let Self { address: _, stop, mut requests, _keepers } = self;
         // It may have ended by itself; then that is seen below.
         let _ = stop.send(());
         if timeout(LAST_REQUESTS, &mut requests.0).await.is_err() {
@@ -184,9 +207,10 @@ fn served(
     Ok((certificate, Some(Task(keeper))))
 }
 
-fn router<R: Reviews>(site: Site, access: Access<R>) -> Router {
+fn router<R: Reviews>(site: Site, access: Arc<Access<R>>) -> Router {
     let mut router = Router::new()
         .route("/metrics", get(metrics))
+        .route("/metrics/slis", get(slis).delete(reset_slis))
         .route("/configz", get(configuration))
         .route("/plan", get(plans));
     for probe in [Probe::Healthz, Probe::Livez, Probe::Readyz] {
@@ -198,7 +222,7 @@ fn router<R: Reviews>(site: Site, access: Access<R>) -> Router {
         };
         router = router.route(&path, get(all)).route(&format!("{path}/{{check}}"), get(one));
     }
-    router.route_layer(from_fn_with_state(Arc::new(access), guard::<R>)).with_state(Arc::new(site))
+    router.route_layer(from_fn_with_state(access, guard::<R>)).with_state(Arc::new(site))
 }
 
 /// Lets through who may.
@@ -209,7 +233,14 @@ async fn guard<R: Reviews>(
 ) -> Response {
     let verb = request.method().as_str().to_ascii_lowercase();
     let path = request.uri().path().to_owned();
-    match access.admit(bearer(request.headers()).as_deref(), &verb, &path).await {
+    let token = bearer(request.headers());
+    let shown = request.extensions().get::<Shown>();
+    let caller = Caller {
+        token: token.as_deref(),
+        certificates: shown.map(|Shown(chain)| chain.as_slice()).unwrap_or_default(),
+        headers: request.headers(),
+    };
+    match access.admit(&caller, &verb, &path).await {
         Admission::Admitted => next.run(request).await,
         Admission::Unknown => {
             let mut answer = text(StatusCode::UNAUTHORIZED, TEXT, "Unauthorized\n");
@@ -255,6 +286,15 @@ fn one(probe: Probe, site: &Site, name: &str) -> Response {
 
 async fn metrics(State(site): State<Arc<Site>>) -> Response {
     text(StatusCode::OK, metrics::CONTENT_TYPE, site.metrics.text())
+}
+
+async fn slis(State(site): State<Arc<Site>>) -> Response {
+    text(StatusCode::OK, metrics::CONTENT_TYPE, site.health.slis().text())
+}
+
+async fn reset_slis(State(site): State<Arc<Site>>) -> Response {
+    site.health.slis().reset();
+    text(StatusCode::OK, TEXT, "metrics reset\n")
 }
 
 async fn configuration(State(site): State<Arc<Site>>) -> Response {

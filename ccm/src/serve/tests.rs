@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
@@ -9,15 +10,19 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
+use super::vouchers::tests::Authority;
 use super::*;
-use crate::cli::{Beliefs, CertificateFiles};
+use crate::cli::{Beliefs, CertificateFiles, VoucherOptions};
 
 /// An API server that knows one user, who may read metrics.
 #[derive(Clone, Default)]
 struct Known {
     fault: Option<Fault>,
+    vouchers: BTreeMap<String, String>,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
@@ -41,6 +46,10 @@ impl Known {
 }
 
 impl Reviews for Known {
+    async fn vouchers(&self) -> Result<BTreeMap<String, String>, CallError> {
+        Ok(self.vouchers.clone())
+    }
+
     async fn user(&self, token: &str) -> Result<Option<User>, CallError> {
         self.note(format!("whose is {token}"))?;
         let groups = match token {
@@ -69,6 +78,14 @@ impl Served {
     }
 
     async fn start_with(reviews: Known, certificate: Option<CertificateFiles>) -> Self {
+        Self::start_patiently(reviews, certificate, Duration::from_secs(1)).await
+    }
+
+    async fn start_patiently(
+        reviews: Known,
+        certificate: Option<CertificateFiles>,
+        patience: Duration,
+    ) -> Self {
         // reqwest and the server share it; another test may have been first.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let options = ServingOptions {
@@ -77,6 +94,7 @@ impl Served {
             only_tls13: false,
             authentication_kubeconfig: None,
             authorization_kubeconfig: None,
+            vouchers: VoucherOptions { look_up: true, ..VoucherOptions::default() },
             always_allow: ["/healthz", "/readyz", "/livez"].map(str::to_owned).to_vec(),
             beliefs: Beliefs {
                 user: Duration::from_secs(10),
@@ -91,8 +109,11 @@ impl Served {
             configuration: Box::new(|| "{}".to_owned()),
             plans: None,
         };
-        let pace =
-            Pace { certificate: Duration::from_millis(20), patience: Duration::from_secs(1) };
+        let pace = Pace {
+            certificate: Duration::from_millis(20),
+            vouchers: Duration::from_millis(20),
+            patience,
+        };
         let server = Server::start_with(&options, site, reviews, pace).await.unwrap();
         Self { server, health, client: strangers_client() }
     }
@@ -121,7 +142,7 @@ async fn health_is_everybodys_and_says_what_gos_controllers_say() {
     let reviews = Known::default();
     let served = Served::start(reviews.clone()).await;
     let heart = served.health.controller(Controller::Service, Duration::from_mins(10));
-    heart.beat();
+    let _work = heart.work();
     let cloud = served.health.readiness("cloudstack");
     assert_eq!(served.get("/healthz", None).await, (200, "ok".to_owned()));
     assert_eq!(
@@ -150,6 +171,50 @@ async fn metrics_are_for_those_who_may_and_the_api_server_is_asked_once() {
     assert!(status == 403 && text.contains("system:anonymous"), "{status} {text}");
     assert_eq!(served.get("/configz", Some("prometheus")).await.0, 403);
     assert_eq!(served.get("/healthz/ping", None).await.0, 403);
+}
+
+#[tokio::test]
+async fn what_probes_were_answered_is_shown_beside_the_metrics() {
+    let served = Served::start(Known::default()).await;
+    served.health.leader_election().fails("not renewed");
+    assert_eq!(served.get("/healthz", None).await.0, 500);
+    let (status, text) = served.get("/metrics/slis", Some("root")).await;
+    let line = "kubernetes_healthcheck{name=\"leaderElection\",type=\"healthz\"} 0";
+    assert!(status == 200 && text.contains(line), "{status} {text}");
+    assert_eq!(served.get("/metrics/slis", Some("prometheus")).await.0, 403);
+    let reset = served.client.delete(served.url("/metrics/slis")).bearer_auth("root");
+    assert_eq!(reset.send().await.unwrap().status(), 200);
+    let (_, text) = served.get("/metrics/slis", Some("root")).await;
+    assert!(!text.contains("leaderElection"), "{text}");
+}
+
+/// Shows a certificate, as an administrator's kubeconfig has it.
+async fn get_with(served: &Served, authority: &Authority, path: &str) -> u16 {
+    let (certificate, key) = authority.issue("prometheus", "monitoring");
+    let pem = format!("{}{}", certificate.pem(), key.serialize_pem());
+    let identity = reqwest::Identity::from_pem(pem.as_bytes()).unwrap();
+    let client = Client::builder().no_proxy().tls_danger_accept_invalid_certs(true);
+    let client = client.identity(identity).build().unwrap();
+    client.get(served.url(path)).send().await.unwrap().status().as_u16()
+}
+
+#[tokio::test]
+async fn a_caller_is_known_by_a_certificate_of_the_clusters_authority() {
+    let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
+    let vouchers = [("client-ca-file".to_owned(), ours.pem.clone())].into();
+    let reviews = Known { vouchers, ..Known::default() };
+    let served = Served::start(reviews.clone()).await;
+    let known = async {
+        while get_with(&served, &ours, "/metrics").await != 200 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), known).await.unwrap();
+    assert_eq!(get_with(&served, &ours, "/configz").await, 403);
+    for path in ["/metrics", "/healthz"] {
+        assert_eq!(get_with(&served, &theirs, path).await, 401, "{path}");
+    }
+    assert!(!reviews.asked().iter().any(|asked| asked.starts_with("whose")), "no token");
 }
 
 #[tokio::test]
@@ -248,17 +313,36 @@ async fn what_can_not_be_served_is_said_at_the_start() {
     assert!(broken(&other.cert.pem()).contains("can't be used together"));
 }
 
+/// A connection that has shaken hands and asks nothing.
+async fn silent(served: &Served, files: &CertificateFiles) -> TlsStream<TcpStream> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(&files.certificate).unwrap()).unwrap();
+    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let tcp = TcpStream::connect(served.server.address()).await.unwrap();
+    let localhost = "localhost".try_into().unwrap();
+    TlsConnector::from(Arc::new(config)).connect(localhost, tcp).await.unwrap()
+}
+
+#[tokio::test]
+async fn an_end_waits_for_nobody_who_asks_nothing() {
+    let directory = Directory::new("end");
+    let (files, _) = directory.issue();
+    let patience = Duration::from_mins(1);
+    let served = Served::start_patiently(Known::default(), Some(files.clone()), patience).await;
+    assert_eq!(served.get("/healthz", None).await.0, 200);
+    let silent = silent(&served, &files).await;
+    let told = tokio::time::Instant::now();
+    served.server.stop().await;
+    assert!(told.elapsed() < LAST_REQUESTS, "{:?}", told.elapsed());
+    drop((silent, served.client));
+}
+
 #[tokio::test]
 async fn a_connection_without_a_request_is_closed() {
     let directory = Directory::new("idle");
     let (files, _) = directory.issue();
     let served = Served::start_with(Known::default(), Some(files.clone())).await;
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(&files.certificate).unwrap()).unwrap();
-    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-    let tcp = tokio::net::TcpStream::connect(served.server.address()).await.unwrap();
-    let localhost = "localhost".try_into().unwrap();
-    let mut tls = TlsConnector::from(Arc::new(config)).connect(localhost, tcp).await.unwrap();
+    let mut tls = silent(&served, &files).await;
     let mut read = Vec::new();
     // How a peer ends it does not matter.
     let end = timeout(Duration::from_secs(20), tls.read_to_end(&mut read)).await;

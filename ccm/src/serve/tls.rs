@@ -21,6 +21,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, info, warn};
 
+use super::vouchers::AnyCertificate;
 use crate::cli::CertificateFiles;
 
 /// How long a client may take to shake hands, and how many may do so at the same time.
@@ -158,7 +159,7 @@ fn certified(
     CertifiedKey::from_der(chain, key, &provider()).map_err(CertificateError::Mismatch)
 }
 
-fn provider() -> CryptoProvider {
+pub(super) fn provider() -> CryptoProvider {
     ring::default_provider()
 }
 
@@ -184,7 +185,7 @@ impl TlsListener {
         };
         let mut config = ServerConfig::builder_with_provider(Arc::new(provider()))
             .with_protocol_versions(versions)?
-            .with_no_client_auth()
+            .with_client_cert_verifier(Arc::new(AnyCertificate::new()))
             .with_cert_resolver(certificate);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self { tcp, tls: TlsAcceptor::from(Arc::new(config)), handshakes: JoinSet::new() })

@@ -167,8 +167,8 @@ occasions! {
     Manager Normal LeaderElection { identity: String, turn: Turn } => "{identity} {turn}",
     /// What was changed in CloudStack is as before.
     Service Normal DriftRepaired { what: String } => "Put back what somebody changed in CloudStack: {what}",
-    /// What was changed in CloudStack is left so.
-    Service Warning DriftFound { what: String } => "Somebody changed something in CloudStack, and drift repair is off: {what}",
+    /// What was changed in CloudStack is not put back.
+    Service Warning DriftFound { what: String } => "Somebody changed something in CloudStack, and it is not put back: {what}",
     /// Somebody removes what we write on the Service.
     Service Warning AnnotationsStripped { times: usize } => "Somebody removed or edited what this controller writes on the Service (finalizer, annotations, status), {times} times within an hour; from now on it is written back once per drift round: find out what does it (`kubectl get --show-managed-fields`) and let it keep what it does not know",
     /// Everything is in order but tags.

@@ -63,6 +63,7 @@ impl Sync<'_> {
         if failures.none {
             events.extend(self.success());
         } else if !failures.texts.is_empty() {
+            events.extend((self.work() == Work::Repair).then(|| of_drift(&self.planned.plan)));
             events.push(self.failure(failures.texts.join("; "), hosts));
         }
         if !failures.of_tags.is_empty() {
@@ -120,9 +121,8 @@ impl Sync<'_> {
 }
 
 /// What is told of drift that is not repaired.
-pub fn of_drift(planned: &Planned) -> Option<Event> {
-    let plan = &planned.plan;
-    plan.touches_cloud().then(|| Occasion::DriftFound { what: differences(plan) }.event())
+fn of_drift(plan: &Plan) -> Event {
+    Occasion::DriftFound { what: differences(plan) }.event()
 }
 
 fn changes(plan: &Plan) -> impl Iterator<Item = &Step> {
@@ -373,8 +373,6 @@ mod tests {
             "Put back what somebody changed in CloudStack: rule/tcp-80: algorithm is source, \
              wanted is roundrobin; members/tcp-80: nodes that are not members yet: 1"
         );
-        assert_eq!(reasons(of_drift(&planned)), ["DriftFound"]);
-        assert_eq!(of_drift(&super::tests::planned([patch(None)], vec![])), None);
     }
 
     #[test]
@@ -427,6 +425,15 @@ mod tests {
         let events = sync.end(&outcome, ["node-1".to_owned()]);
         assert_eq!(reasons(events.clone()), ["UpdateLoadBalancerFailed"]);
         assert!(events[0].message.contains("new hosts [node-1] ["));
+    }
+
+    #[test]
+    fn drift_that_can_not_be_put_back_is_told_with_what_differs() {
+        let planned = planned([update()], vec![]);
+        let sync = sync(Lifecycle::Wanted, Cause::Drift, &planned);
+        let events = sync.end(&failed(&planned, &error(Fault::Cloud, 530)), []);
+        assert!(events[0].message.contains("rule/tcp-80: "), "{events:?}");
+        assert_eq!(reasons(events), ["DriftFound", "SyncLoadBalancerFailed"]);
     }
 
     #[test]

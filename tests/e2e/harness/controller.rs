@@ -1,6 +1,7 @@
 //! The real binary, as a controller.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
@@ -9,6 +10,7 @@ use http::Request;
 use kube::Client;
 use kube::client::Body;
 use kube::config::{AuthInfo, Config};
+use tokio::net::TcpStream;
 
 use super::eventually::eventually;
 use super::process::{Process, Signal};
@@ -101,6 +103,11 @@ impl Controller {
         let (head, body) = response.into_parts();
         let bytes = body.collect_bytes().await.map_err(|error| error.to_string())?;
         Ok((head.status.as_u16(), String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// A connection over which nothing is sent.
+    pub(crate) async fn connect(&self) -> TcpStream {
+        TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).await.expect("a connection")
     }
 
     /// Waits until a path is answered with 200; gives the body.

@@ -5,6 +5,7 @@
 mod contract;
 mod economy;
 mod interleaved;
+mod liveness;
 mod nodes;
 mod reload;
 mod services;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ccm_core::controllers::Controller;
 use ccm_core::node::lifecycle::LifecyclePolicy;
 use ccm_core::node::{SHUTDOWN_TAINT, UNINITIALIZED_TAINT};
 use ccm_core::parse::raw::RawNode;
@@ -24,6 +25,7 @@ async fn with_lifecycle<T>(stage: &Stage, story: impl Future<Output = T>) -> T {
         policy: LifecyclePolicy::default(),
         teller: stage.teller(),
         fence: Stage::fence(),
+        heart: stage.heart(Controller::CloudNodeLifecycle),
     };
     tokio::select! {
         () = controller.run() => unreachable!("it runs for ever"),
@@ -44,7 +46,8 @@ async fn with_metadata<T>(stage: &Stage, story: impl Future<Output = T>) -> T {
         },
         teller: stage.teller(),
         fence: Stage::fence(),
-        metrics: Arc::new(cloudstack_ccm::metrics::Metrics::new("test")),
+        metrics: Arc::clone(&stage.metrics),
+        heart: stage.heart(Controller::CloudNode),
     };
     tokio::select! {
         () = controller.run(stream::pending()) => unreachable!("the watch does not end"),

@@ -137,7 +137,7 @@ async fn a_new_pair_is_taken_in_the_middle_of_jobs() {
             })
             .await;
     };
-    stage.with_services_of(cloud, story).await;
+    Box::pin(stage.with_services_of(cloud, story)).await;
     assert!(stage.published(&key).is_some());
     assert_eq!(stage.reasons("web"), ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]);
     assert_eq!(

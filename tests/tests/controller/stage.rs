@@ -9,6 +9,7 @@ use ccm_cloudstack::{
     Client, Credentials, Options, Runtime, Transport, TransportError, TransportErrorKind,
     WireRequest, WireResponse,
 };
+use ccm_core::controllers::Controller;
 use ccm_core::debounce::Windows;
 use ccm_core::event::Event;
 use ccm_core::event::correlate::ObjectRef;
@@ -32,6 +33,7 @@ use cloudstack_ccm::controller::ports::{Fence, Look, NodeWrites, Tell, Watch};
 use cloudstack_ccm::controller::services::{Queue, Schedule, ServiceController, Settings};
 use cloudstack_ccm::metrics::Metrics;
 use cloudstack_ccm::ports::{Cluster, InMemory, Objects};
+use cloudstack_ccm::serve::{Health, Heart, Probe};
 use futures_util::stream;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
@@ -41,6 +43,9 @@ use kube::runtime::watcher;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+/// As the process has it: a job's ten minutes, and as many more.
+const PATIENCE: Duration = Duration::from_mins(20);
 
 /// Time that passes when nobody has anything to do.
 #[derive(Clone, Debug)]
@@ -337,6 +342,8 @@ pub struct Stage {
     pub cluster: Arc<PausedCluster>,
     pub told: Arc<Told>,
     pub plans: Arc<LatestPlans>,
+    pub metrics: Arc<Metrics>,
+    pub health: Health,
     world: World,
     store: Store<Service>,
     touched: Mutex<Option<mpsc::UnboundedReceiver<ServiceKey>>>,
@@ -387,6 +394,8 @@ impl Stage {
             cluster: Arc::new(cluster),
             told: Arc::default(),
             plans: Arc::default(),
+            metrics: Arc::new(Metrics::new("test")),
+            health: Health::new(),
             world,
             store,
             touched: Mutex::new(Some(touched)),
@@ -436,6 +445,21 @@ impl Stage {
         Arc::new(Free)
     }
 
+    pub fn heart(&self, controller: Controller) -> Heart {
+        self.health.controller(controller, PATIENCE)
+    }
+
+    /// Whether `/livez` finds a controller well.
+    pub fn lives(&self, controller: Controller) -> bool {
+        let check = self.health.check(Probe::Livez, controller.name());
+        check.expect("a controller that has started").is_ok()
+    }
+
+    /// Whether the text of all metrics has a line that begins so.
+    pub fn counted(&self, line: &str) -> bool {
+        self.metrics.text().lines().any(|found| found.starts_with(line))
+    }
+
     /// Runs the Service controller from its start while a story is told, and then stops it.
     pub async fn with_services<T>(&self, story: impl Future<Output = T>) -> T {
         self.run(self.client(), false, story).await
@@ -474,7 +498,8 @@ impl Stage {
             Settings::default(),
             self.teller(),
             Self::fence(),
-            Arc::new(Metrics::new("test")),
+            Arc::clone(&self.metrics),
+            self.heart(Controller::Service),
         );
         let controller =
             if dry_run { controller.dry_run(Arc::clone(&self.plans)) } else { controller };

@@ -1,13 +1,20 @@
 //! From a kubeconfig, or from inside of a cluster, to a client.
 
 use std::path::Path;
-use std::time::Duration;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use ccm_core::parse::nearest::nearest;
 use http::header::{HeaderValue, USER_AGENT};
+use http::{Request, Response};
+use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use thiserror::Error;
+use tower_layer::layer_fn;
+use tower_service::Service;
 
 /// What Go's cloud controller managers call themselves.
 const AGENT: &str = concat!("cloud-controller-manager/", env!("CARGO_PKG_VERSION"));
@@ -81,11 +88,63 @@ pub enum ConnectError {
     Client(#[source] Box<kube::Error>),
 }
 
-/// A client of the API server that is meant.
+/// Hears of requests to the API server. It must not block.
+pub trait RequestMeter: Send + Sync {
+    /// A request of a method (`GET`) to a host (`10.0.0.1:6443`) was answered with a status, or with
+    /// none, after so long.
+    fn request_answered(&self, method: &str, host: &str, status: Option<u16>, took: Duration);
+}
+
+/// Nobody listens.
+#[derive(Clone, Copy, Debug)]
+pub struct Unmetered;
+
+impl RequestMeter for Unmetered {
+    fn request_answered(&self, _: &str, _: &str, _: Option<u16>, _: Duration) {}
+}
+
+/// Tells a meter of what a service is asked.
+struct Metered<S> {
+    inner: S,
+    meter: Arc<dyn RequestMeter>,
+    host: Arc<str>,
+}
+
+impl<S, B, A> Service<Request<B>> for Metered<S>
+where
+    S: Service<Request<B>, Response = Response<A>>,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let method = request.method().to_string();
+        let (meter, host) = (Arc::clone(&self.meter), Arc::clone(&self.host));
+        let began = Instant::now();
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let answer = answer.await;
+            let status = answer.as_ref().ok().map(|answer| answer.status().as_u16());
+            meter.request_answered(&method, &host, status, began.elapsed());
+            answer
+        })
+    }
+}
+
+/// A client of the API server that is meant; `meter` hears of its requests.
 ///
 /// # Errors
 /// [`ConnectError`] if there is no usable configuration. Whether the API server answers shows later.
-pub async fn api_server(whom: Whom<'_>) -> Result<ApiServer, ConnectError> {
+pub async fn api_server(
+    whom: Whom<'_>,
+    meter: Arc<dyn RequestMeter>,
+) -> Result<ApiServer, ConnectError> {
     let mut config = configuration(whom).await?;
     if let Some(master) = whom.master {
         config.cluster_url = master.parse().map_err(|_| ConnectError::Master(master.to_owned()))?;
@@ -96,8 +155,13 @@ pub async fn api_server(whom: Whom<'_>) -> Result<ApiServer, ConnectError> {
     // Writes are planned anew after a failure, never repeated blindly.
     config.default_retry = false;
     let url = config.cluster_url.to_string();
-    let client = Client::try_from(config).map_err(|error| ConnectError::Client(Box::new(error)))?;
-    Ok(ApiServer { client, url })
+    let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
+    let builder =
+        ClientBuilder::try_from(config).map_err(|error| ConnectError::Client(Box::new(error)))?;
+    let host = Arc::<str>::from(host);
+    let metered =
+        layer_fn(|inner| Metered { inner, meter: Arc::clone(&meter), host: Arc::clone(&host) });
+    Ok(ApiServer { client: builder.with_layer(&metered).build(), url })
 }
 
 async fn configuration(whom: Whom<'_>) -> Result<Config, ConnectError> {

@@ -1,11 +1,14 @@
 //! Who a caller is and what it may do, as the API server says (`TokenReview`, `SubjectAccessReview`).
 
+use std::collections::BTreeMap;
+
 use ccm_core::exec::error::CallError;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 use k8s_openapi::api::authorization::v1::{
     NonResourceAttributes, ResourceAttributes, SelfSubjectAccessReview,
     SelfSubjectAccessReviewSpec, SubjectAccessReview, SubjectAccessReviewSpec,
 };
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::PostParams;
 use kube::{Api, Client};
 
@@ -31,6 +34,18 @@ impl Reviewer {
     /// Asks that client's API server.
     pub fn new(client: Client) -> Self {
         Self { client }
+    }
+
+    /// What the cluster says of who vouches for callers: the keys of `ConfigMap`
+    /// kube-system/extension-apiserver-authentication.
+    ///
+    /// # Errors
+    /// [`CallError`] if the API server can't be asked.
+    pub async fn vouchers(&self) -> Result<BTreeMap<String, String>, CallError> {
+        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), "kube-system");
+        let map = maps.get("extension-apiserver-authentication").await;
+        let map = map.map_err(|error| call_error("get configmaps", &error))?;
+        Ok(map.data.unwrap_or_default())
     }
 
     /// Whose a bearer token is; `None` if it is nobody's.

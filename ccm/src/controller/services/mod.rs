@@ -13,7 +13,7 @@ mod queue;
 mod sync;
 mod vanished;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -38,6 +38,7 @@ use crate::controller::{between, jitter};
 use crate::driver::SharedLanes;
 use crate::metrics::{self, Metrics, ServiceStates};
 use crate::ports::{Cloud, Cluster};
+use crate::serve::Heart;
 
 use vanished::WithVanished;
 
@@ -75,6 +76,7 @@ pub struct ServiceController<C, K, R> {
     teller: Arc<dyn Tell>,
     fence: Arc<dyn Fence>,
     metrics: Arc<Metrics>,
+    heart: Heart,
     /// In a dry run: plans are made and shown, and not carried out.
     shown: Option<Arc<LatestPlans>>,
     memory: Mutex<Memory>,
@@ -110,6 +112,7 @@ struct Memory {
     dry_run: DryRun,
     /// How each Service stands.
     standings: BTreeMap<ServiceKey, Stand>,
+    node_pass: NodePass,
     /// When something of ours was last written to an address, by whichever Service.
     written: BTreeMap<PublicIpId, Tick>,
 }
@@ -123,6 +126,7 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
         teller: Arc<dyn Tell>,
         fence: Arc<dyn Fence>,
         metrics: Arc<Metrics>,
+        heart: Heart,
     ) -> Self {
         Self {
             cloud,
@@ -136,6 +140,7 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
             teller,
             fence,
             metrics,
+            heart,
             shown: None,
             memory: Mutex::default(),
         }
@@ -160,14 +165,18 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
             Turn::Nothing => None,
             Turn::Later(at) => Some(at),
             Turn::Sync { since, depth, cause, changed } => {
+                let queue = self.metrics.queue("service");
+                queue.added();
                 let _place = self.places.of(trigger).acquire().await;
+                let began = self.runtime.now();
+                queue.taken(between(now, began));
                 let at_most = if changed { self.settings.fresh } else { self.settings.shared };
                 let request = sync::Request { since, at_most, depth, cause };
                 let span =
                     info_span!("sync", service = %key, reconcile = self.runtime.fresh_uuid());
-                let end = self.sync(key, request, trigger).instrument(span).await;
-                let took = between(now, self.runtime.now());
-                self.metrics.reconciled("service", outcome(end), took);
+                let work = self.heart.work();
+                let end = self.sync(key, request, trigger, &work).instrument(span).await;
+                self.count(key, end, between(began, self.runtime.now()));
                 let jitter = jitter(&self.runtime.fresh_uuid());
                 let at = (self.runtime.now(), self.snapshots.tick());
                 let mut memory = self.memory();
@@ -177,8 +186,31 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
         }
     }
 
+    fn count(&self, key: &ServiceKey, end: End, took: Duration) {
+        let queue = self.metrics.queue("service");
+        queue.worked(took);
+        if matches!(end, End::Failed { .. } | End::Displaced) {
+            queue.retried();
+        }
+        let mut memory = self.memory();
+        let outcome = outcome(end, memory.standings.get(key).copied());
+        self.metrics.reconciled("service", outcome, took);
+        if memory.node_pass.handle_through(key) {
+            self.metrics.hosts_synced(outcome, took);
+        }
+        self.count_node_pass(&mut memory);
+    }
+
+    fn count_node_pass(&self, memory: &mut Memory) {
+        if let Some(began) = memory.node_pass.take_end() {
+            self.metrics.nodes_synced(between(began, self.runtime.now()));
+        }
+    }
+
     fn forget(&self, key: &ServiceKey) {
         let mut memory = self.memory();
+        memory.node_pass.handle_through(key);
+        self.count_node_pass(&mut memory);
         memory.agenda.forget(key);
         memory.announced.forget(key);
         memory.dry_run.forget(key);
@@ -220,8 +252,34 @@ fn states(standings: &BTreeMap<ServiceKey, Stand>) -> ServiceStates {
     }
 }
 
-fn outcome(end: End) -> metrics::Outcome {
+/// A sync of all Services because Nodes came or went, as it is counted. Where Nodes come or go
+/// again before it is over, it goes on.
+#[derive(Debug, Default)]
+struct NodePass {
+    began: Option<Timestamp>,
+    left: BTreeSet<ServiceKey>,
+}
+
+impl NodePass {
+    fn begin(&mut self, services: impl IntoIterator<Item = ServiceKey>, now: Timestamp) {
+        self.began.get_or_insert(now);
+        self.left = services.into_iter().collect();
+    }
+
+    /// One is synced, or gone. Whether it was part of this.
+    fn handle_through(&mut self, key: &ServiceKey) -> bool {
+        self.left.remove(key)
+    }
+
+    /// When it began, once it is over.
+    fn take_end(&mut self) -> Option<Timestamp> {
+        if self.left.is_empty() { self.began.take() } else { None }
+    }
+}
+
+fn outcome(end: End, stand: Option<Stand>) -> metrics::Outcome {
     match end {
+        End::Done(_) if stand == Some(Stand::Blocked) => metrics::Outcome::Blocked,
         End::Done(None) => metrics::Outcome::Done,
         End::Done(Some(_)) | End::Displaced => metrics::Outcome::Waiting,
         End::Failed { fault, retry_after: _ } => metrics::Outcome::Failed(fault),

@@ -30,6 +30,9 @@ use crate::controller::ports::{Look, Watch};
 use crate::controller::{between, jitter, nodes_by_name};
 use crate::ports::{Cloud, Cluster};
 
+/// How often the queue shows that it moves when nothing comes in.
+const BEAT: Duration = Duration::from_mins(1);
+
 /// How often things are looked at again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
@@ -71,6 +74,7 @@ where
         let drift = self.bring_up_in_rounds(schedule, wake.clone());
         let changes = self.bring_up_for_nodes(schedule.windows, nodes, wake.clone());
         let requests = stream::select(touched, received(woken)).map(|key| request(&key));
+        let requests = stream::select(requests, self.beats());
         let requests = requests.take_until(stop.cancelled()).map(Ok::<_, Infallible>);
         let work = self.work(store, requests, told);
         let removals = received(vanished).for_each_concurrent(None, |key| {
@@ -83,6 +87,19 @@ where
             _ = work => {}
             _ = bring_up => {}
         }
+    }
+
+    /// Shows that somebody takes what comes in; brings up nothing.
+    fn beats<T>(&self) -> impl Stream<Item = T> + use<T, C, K, R> {
+        let pulse = self.heart.work();
+        let ticks = stream::unfold((), async |()| {
+            tokio::time::sleep(BEAT).await;
+            Some(((), ()))
+        });
+        ticks.filter_map(move |()| {
+            pulse.beat();
+            std::future::ready(None)
+        })
     }
 
     async fn work(
@@ -161,9 +178,10 @@ where
         for round in 1_u32.. {
             let early = schedule.drift.mul_f64(jitter(&self.runtime.fresh_uuid()) / 10.0);
             tokio::time::sleep(schedule.drift.saturating_sub(early)).await;
+            let _work = self.heart.work();
             let depth = Depth::Turn { round, of: schedule.rounds };
-            let count = self.demand_all(depth, Cause::Drift, &wake).await;
-            info!(round, services = count, "drift round");
+            let services = self.demand_all(depth, Cause::Drift, &wake).await;
+            info!(round, services = services.len(), "drift round");
         }
     }
 
@@ -178,14 +196,22 @@ where
         loop {
             tokio::select! {
                 item = changed.next() => match item {
-                    Some(()) => collected.handle(&nodes_by_name(&self.cluster).await, self.runtime.now()),
+                    Some(()) => {
+                        let _work = self.heart.work();
+                        let nodes = nodes_by_name(&self.cluster).await;
+                        collected.handle(&nodes, self.runtime.now());
+                    }
                     None => return,
                 },
                 () = self.sleep_until(collected.next_due()) => {}
             }
             if collected.due(self.runtime.now()) {
-                let count = self.demand_all(Depth::Quick, Cause::Wanted, &wake).await;
-                info!(services = count, "nodes changed");
+                let _work = self.heart.work();
+                let services = self.demand_all(Depth::Quick, Cause::Wanted, &wake).await;
+                info!(services = services.len(), "nodes changed");
+                let mut memory = self.memory();
+                memory.node_pass.begin(services, self.runtime.now());
+                self.count_node_pass(&mut memory);
             }
         }
     }
@@ -197,28 +223,28 @@ where
         }
     }
 
-    /// Demands a sync of all Services.
+    /// Demands a sync of all Services; gives them.
     async fn demand_all(
         &self,
         depth: Depth,
         cause: Cause,
         wake: &mpsc::UnboundedSender<ServiceKey>,
-    ) -> usize {
-        let Ok(objects) = self.cluster.read().await else { return 0 };
+    ) -> Vec<ServiceKey> {
+        let Ok(objects) = self.cluster.read().await else { return Vec::new() };
         let context = parse::ParseContext { cluster_id: self.policy.cluster_id.clone() };
         let concerned = objects
             .services
             .iter()
             .filter(|service| ccm_core::trigger::concerns(service, &context));
-        let mut count = 0;
+        let mut services = Vec::new();
         for service in concerned {
             let key = ServiceKey::new(service.namespace.clone(), service.name.clone());
             self.demand(&key, depth, cause);
             // Nobody listens any more when this process is about to end.
-            let _ = wake.send(key);
-            count += 1;
+            let _ = wake.send(key.clone());
+            services.push(key);
         }
-        count
+        services
     }
 
     /// Demands a sync with a state that is read from now on.

@@ -35,6 +35,7 @@ use crate::controller::snapshots::Need;
 use crate::driver::{self, DriverError, Progress};
 use crate::metrics::Mode;
 use crate::ports::{Cloud, Cluster};
+use crate::serve::AtWork;
 
 /// What is asked of a sync.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +64,7 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
         key: &ServiceKey,
         request: Request,
         trigger: Option<Trigger>,
+        work: &AtWork,
     ) -> End {
         let made = match self.plan(key, request).await {
             Ok(Some(made)) => made,
@@ -83,7 +85,7 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
             debug!("nothing to do");
             End::Done(made.planned.report.look_again())
         } else {
-            self.carry_out(service, &made, request.cause).await
+            self.carry_out(service, &made, request.cause, work).await
         };
         self.count_standing(service, &made.planned, end);
         end
@@ -173,7 +175,7 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
         plans.set(planned.plan.clone(), document.clone(), &self.metrics);
     }
 
-    async fn carry_out(&self, service: &Service, made: &Made, cause: Cause) -> End {
+    async fn carry_out(&self, service: &Service, made: &Made, cause: Cause, work: &AtWork) -> End {
         let Made { desired, planned, shown: _ } = made;
         let plan = &planned.plan;
         let about = reference(service);
@@ -182,7 +184,7 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
             self.teller.tell(&about, &event);
         }
         info!(steps = plan.steps.len(), "executing");
-        let progress = Steps { fence: self.fence.as_ref() };
+        let progress = Steps { fence: self.fence.as_ref(), work };
         let executed =
             driver::execute(&self.cloud, &self.cluster, plan, &self.lanes, &progress).await;
         let Ok(outcome) = executed else {
@@ -264,6 +266,7 @@ fn end_of(planned: &Planned, outcome: &Outcome, may_change: bool) -> End {
 /// Lets steps out while this process leads, and logs them.
 struct Steps<'a> {
     fence: &'a dyn Fence,
+    work: &'a AtWork,
 }
 
 impl Progress for Steps<'_> {
@@ -279,6 +282,8 @@ impl Progress for Steps<'_> {
     }
 
     fn goes_on(&self) -> bool {
+        // It is asked whenever a step of this plan, or of one that is waited for, is over.
+        self.work.beat();
         self.fence.may_change()
     }
 }
