@@ -8,6 +8,7 @@
 mod adoption;
 mod dry_run;
 mod harness;
+mod kubectl;
 mod nodes;
 mod permissions;
 mod process;
