@@ -31,7 +31,7 @@ async fn e2e_kubectl_tells_what_is_wrong_with_a_service_and_what_to_do() {
     });
     scene.objects.patch_service("mistyped", mistyped).await;
     scene.objects.until_event("mistyped", "UnknownAnnotation").await;
-    let mut seen = String::new();
+    let mut seen = Vec::new();
     for name in ["elsewhere", "mistyped"] {
         scene.objects.until_event(name, "SyncLoadBalancerFailed").await;
         let selector = format!("involvedObject.name={name}");
@@ -40,7 +40,7 @@ async fn e2e_kubectl_tells_what_is_wrong_with_a_service_and_what_to_do() {
             ["get", "events", "--sort-by=.reason", "--field-selector", &selector, "-o", EVENTS];
         for args in [&describe[..], &events[..]] {
             let shown = steady(&scene.cluster.kubectl(args));
-            seen += &format!("$ kubectl {}\n{shown}\n", args.join(" "));
+            seen.push(format!("$ kubectl {}\n{shown}", args.join(" ")));
         }
     }
     controller.assert_lives();
@@ -48,7 +48,7 @@ async fn e2e_kubectl_tells_what_is_wrong_with_a_service_and_what_to_do() {
     settings.set_snapshot_path(fixture("kubectl"));
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
-    settings.bind(|| insta::assert_snapshot!("failing-services", seen));
+    settings.bind(|| insta::assert_snapshot!("failing-services", seen.join("\n")));
 }
 
 /// Without what differs from run to run: chosen values, ages, the width of columns, and the order of

@@ -233,10 +233,8 @@ fn worst_fault(plan: &Plan, failed: &BTreeMap<StepId, StepError>) -> Option<Faul
 /// everybody while it starts, before it knows its roles: asking again soon is right, and cheap.
 fn fault_for_waiting(plan: &Plan, id: &StepId, error: &StepError) -> Fault {
     let is_patch = plan.step(id).is_some_and(|step| step.action.kind() == Kind::Write);
-    match error.fault() {
-        Fault::Permission if is_patch => Fault::Transient,
-        fault => fault,
-    }
+    let fault = error.fault();
+    if is_patch && fault == Fault::Permission { Fault::Transient } else { fault }
 }
 
 /// The fresh read before a release decides whether the plan goes on.
