@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
+use crate::harness::audit::Request;
 use crate::harness::eventually::eventually;
 use crate::harness::objects::PATIENCE;
 use crate::harness::process::Signal;
@@ -51,7 +52,7 @@ async fn e2e_a_dry_run_beside_a_live_controller_writes_nothing_but_events_and_it
     let written: BTreeSet<String> = requests
         .iter()
         .filter(|request| request.writes())
-        .map(|request| request.resource())
+        .map(Request::resource)
         .filter(|resource| !["events", "leases"].contains(&resource.as_str()))
         // It asks who reads its plans.
         .filter(|resource| !["tokenreviews", "subjectaccessreviews"].contains(&resource.as_str()))

@@ -9,6 +9,7 @@ mod adoption;
 mod command_line;
 mod dry_run;
 mod harness;
+mod kubectl;
 mod nodes;
 mod permissions;
 mod process;

@@ -23,7 +23,7 @@ fn standard() -> World {
 fn with_key_without(denied: &[&str]) -> World {
     let mut world = standard();
     // Rules of key pairs are of this release.
-    world.release = "4.23.0.0".to_owned();
+    "4.23.0.0".clone_into(&mut world.release);
     let rule = |rule: &str, permission| KeyRule { rule: rule.to_owned(), permission };
     let denied = denied.iter().map(|command| rule(command, Permission::Deny));
     let rules = denied.chain([rule("*", Permission::Allow)]).collect();

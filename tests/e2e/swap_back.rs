@@ -110,6 +110,24 @@ async fn e2e_swap_back_to_the_go_controller_on_a_tier() {
     stop(&scene, &mut controller).await;
 }
 
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_swap_back_with_several_ranges() {
+    let scene = Scene::left_by("go-1.2.0", |_| ()).await;
+    let _controller = scene.controller("controller", &[]);
+    let ranges = ["192.0.2.0/24", "198.51.100.0/24"];
+    let spec = json!({ "loadBalancerSourceRanges": ranges });
+    scene.objects.create_service("fresh", spec).await;
+    let (_, address) = scene.objects.until_published("fresh").await;
+    eventually("a firewall rule for each range", PATIENCE, async || {
+        let objects = scene.in_cloud().only(|object| object.text("ipaddress") == address);
+        let openings = objects.openings();
+        let expected = ranges.map(|range| format!("80 {range}"));
+        if openings == expected { Ok(()) } else { Err(format!("{openings:?}")) }
+    })
+    .await;
+}
+
 fn with_an_address_of_somebody(world: &mut World) {
     let tier = world.vpcs.first().and_then(|vpc| {
         let nic = world.virtual_machines.first()?.nics.first()?;

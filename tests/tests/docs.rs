@@ -43,3 +43,21 @@ fn the_reference_of_permissions_is_generated_from_the_tables() {
 fn the_reference_of_events_is_generated_from_the_tables() {
     hold_page("events.md", &ccm_core::event::markdown());
 }
+
+/// Every line of the tables in `migration.md` names tests that there are.
+#[test]
+fn what_is_promised_to_who_migrates_is_tested() {
+    let page = ccm_tests::docs::page("migration.md");
+    let rows = page.lines().filter(|line| line.starts_with('|') && !line.starts_with("|---"));
+    let rows: Vec<&str> = rows.filter(|row| !row.ends_with("| Test |")).collect();
+    assert!(rows.len() > 10, "{rows:#?}");
+    let tests = ccm_tests::docs::tests();
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').collect();
+        let [_, named] = cells.as_slice() else { panic!("a promise, and its tests: {row}") };
+        let named: Vec<&str> = named.split(',').map(|name| name.trim().trim_matches('`')).collect();
+        for name in named {
+            assert!(tests.contains(name), "there is no test {name:?}: {row}");
+        }
+    }
+}

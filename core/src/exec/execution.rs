@@ -11,7 +11,7 @@ use crate::exec::lanes::Lanes;
 use crate::exec::output::{AddressUse, Output};
 use crate::exec::resolve::{Outputs, resolve};
 use crate::model::Lessons;
-use crate::plan::action::{Action, Call, CheckAddressUnused};
+use crate::plan::action::{Action, Call, CheckAddressUnused, Kind};
 use crate::plan::{Plan, Step, StepId};
 
 /// A plan on its way.
@@ -226,7 +226,15 @@ fn worst_fault(plan: &Plan, failed: &BTreeMap<StepId, StepError>) -> Option<Faul
     };
     let (tags, others): (Vec<_>, Vec<_>) = failed.iter().partition(|(id, _)| is_tag(id));
     let counted = if others.is_empty() { tags } else { others };
-    counted.into_iter().map(|(_, error)| error.fault()).max()
+    counted.into_iter().map(|(id, error)| fault_for_waiting(plan, id, error)).max()
+}
+
+/// What CloudStack forbids stays forbidden until a person acts. An API server forbids everything to
+/// everybody while it starts, before it knows its roles: asking again soon is right, and cheap.
+fn fault_for_waiting(plan: &Plan, id: &StepId, error: &StepError) -> Fault {
+    let is_patch = plan.step(id).is_some_and(|step| step.action.kind() == Kind::Write);
+    let fault = error.fault();
+    if is_patch && fault == Fault::Permission { Fault::Transient } else { fault }
 }
 
 /// The fresh read before a release decides whether the plan goes on.
@@ -272,4 +280,50 @@ fn hidden_use(found: &AddressUse) -> Option<String> {
     }
     let says_so = found.has_rules == Some(true);
     says_so.then(|| "CloudStack says that rules are on it that we can't see".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{LoadBalancerRuleId, ServiceKey};
+    use crate::plan::action::{DeleteLoadBalancerRule, Edit, PatchService};
+    use crate::plan::reason::{Disruption, Reason};
+
+    /// What decides how long to wait when an only step is forbidden.
+    fn forbidden(action: Action) -> Option<Fault> {
+        let service = ServiceKey::new("shop", "web");
+        let id = StepId::new("step");
+        let step = Step {
+            id: id.clone(),
+            action,
+            after: BTreeSet::new(),
+            reason: Reason::AddressMissing,
+            disruption: Disruption::None,
+        };
+        let error = CallError {
+            command: "deed".to_owned(),
+            code: Some(403),
+            fault: Fault::Permission,
+            effect: Effect::No,
+            retry_after: None,
+            message: "forbidden".to_owned(),
+        };
+        let plan = Plan { steps: vec![step], ..Plan::new(service) };
+        worst_fault(&plan, &[(id, error.into())].into())
+    }
+
+    #[test]
+    fn an_api_server_that_forbids_is_asked_again_soon_and_cloudstack_is_not() {
+        let patch = PatchService {
+            service: ServiceKey::new("shop", "web"),
+            finalizer: None,
+            verdict: Edit::Keep,
+            intents: Edit::Keep,
+            record: Edit::Keep,
+            ingress: None,
+        };
+        assert_eq!(forbidden(Action::PatchService(patch)), Some(Fault::Transient));
+        let delete = DeleteLoadBalancerRule { rule: LoadBalancerRuleId::parse("r1").unwrap() };
+        assert_eq!(forbidden(Action::DeleteLoadBalancerRule(delete)), Some(Fault::Permission));
+    }
 }

@@ -116,6 +116,15 @@ impl Cluster {
         access::write_kubeconfig(&path, &self.url, &authority(&self.folder), &token)
     }
 
+    /// What kubectl prints for somebody who may do everything.
+    pub(crate) fn kubectl(&self, args: &[&str]) -> String {
+        let mut command = Command::new(settings::kubectl());
+        command.arg("--kubeconfig").arg(self.folder.join("admin.kubeconfig")).args(args);
+        let output = command.output().expect("kubectl runs");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("a text")
+    }
+
     /// Where its files are; those of the test may be there too.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder

@@ -8,6 +8,11 @@ pub(crate) fn servers() -> PathBuf {
     path("CCM_E2E_SERVERS")
 }
 
+/// kubectl.
+pub(crate) fn kubectl() -> PathBuf {
+    path("CCM_E2E_KUBECTL")
+}
+
 /// The binary under test.
 pub(crate) fn binary() -> PathBuf {
     path("CCM_E2E_BINARY")
