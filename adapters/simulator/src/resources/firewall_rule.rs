@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::answer::Answer;
 use crate::cloud::{Cloud, Owner, RuleState, rule_text};
 use crate::commands::{Call, Entity, Kind, Param, may, must, since};
 use crate::error::{ApiError, JobFailure};
@@ -84,7 +85,7 @@ pub(crate) const CREATE_PARAMS: &[Param] = &[
 pub(crate) const ID_PARAMS: &[Param] = &[must("id", Kind::Id(Entity::FirewallRule))];
 
 /// listFirewallRules, newest first; a keyword is ignored.
-pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
     let params = &call.params;
     let scope = Scope::of(cloud, call)?;
     let tags = TagFilter::read(params)?;
@@ -104,10 +105,10 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
                 && tags.passes(cloud, ResourceType::FirewallRule, &row.id)
         })
         .collect();
-    answer(cloud, call, "firewallrule", rows, |(_, row)| json(cloud, row).into())
+    answer(cloud, call, "firewallrule", rows, |(_, row)| json(cloud, row))
 }
 
-fn json(cloud: &Cloud, row: &FirewallRule) -> Object {
+fn json<'a>(cloud: &'a Cloud, row: &'a FirewallRule) -> Object<'a> {
     let address = cloud.addresses.get(row.address);
     let network = row.network.and_then(|key| cloud.networks.get(key));
     let vpc = row.vpc.and_then(|key| cloud.vpcs.get(key));

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::answer::Answer;
 use crate::cloud::{Cloud, Owner, RuleState};
 use crate::commands::{Call, Entity, Kind, Param, changed, may, must, since};
 use crate::error::{ApiError, JobFailure};
@@ -152,7 +153,7 @@ pub(crate) const UPDATE_PARAMS: &[Param] = &[
 pub(crate) const ID_PARAMS: &[Param] = &[must("id", Kind::Id(Entity::LoadBalancerRule))];
 
 /// listLoadBalancerRules, oldest first.
-pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
     let params = &call.params;
     let scope = Scope::of(cloud, call)?;
     let tags = TagFilter::read(params)?;
@@ -178,7 +179,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
             std::iter::repeat_n(row, times)
         })
         .collect();
-    answer(cloud, call, "loadbalancerrule", rows, |row| json(cloud, row).into())
+    answer(cloud, call, "loadbalancerrule", rows, |row| json(cloud, row))
 }
 
 fn is_named(cloud: &Cloud, row: &LoadBalancerRule, name: &str) -> bool {
@@ -196,7 +197,7 @@ fn times_mapped(cloud: &Cloud, row: &LoadBalancerRule, vm: Key<VirtualMachine>) 
     present + if cloud.version.has(Feature::RulesBuried) { past } else { 0 }
 }
 
-pub(crate) fn json(cloud: &Cloud, row: &LoadBalancerRule) -> Object {
+pub(crate) fn json<'a>(cloud: &'a Cloud, row: &'a LoadBalancerRule) -> Object<'a> {
     let address = cloud.addresses.get(row.address);
     let network = cloud.networks.get(row.network);
     let cidrs =
