@@ -7,6 +7,7 @@ use crate::cloud::{Cloud, Owner, RuleState, rule_text};
 use crate::commands::{Call, Entity, Kind, Param, may, must, since};
 use crate::error::{ApiError, JobFailure};
 use crate::faults::RouterPart;
+use crate::faults::router::Routed;
 use crate::jobs::{Accepted, Instance, Work, success};
 use crate::lists::{Scope, TagFilter, answer, equal};
 use crate::object::Object;
@@ -358,12 +359,14 @@ pub(crate) fn program(cloud: &mut Cloud, rule: Key<FirewallRule>) -> bool {
     accepted
 }
 
-/// What a push of a rule consists of; nothing where no router serves its network.
+/// What a push of a rule consists of; nothing where no router serves its network. That of a VPC
+/// comes with the VPC, before any tier needs it.
 pub(crate) fn pushes(cloud: &Cloud, rule: Key<FirewallRule>) -> Vec<RouterPart> {
-    let served = cloud
-        .firewall_rules
-        .get(rule)
-        .is_some_and(|row| row.network.is_none_or(|network| is_served(cloud, network)));
+    let served = cloud.firewall_rules.get(rule).is_some_and(|row| match (row.network, row.vpc) {
+        (Some(network), _) => is_served(cloud, network),
+        (None, Some(vpc)) => cloud.router.is_up(Routed::Vpc(vpc)),
+        (None, None) => false,
+    });
     if served { vec![RouterPart::Firewall] } else { Vec::new() }
 }
 

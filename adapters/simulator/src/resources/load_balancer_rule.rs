@@ -13,6 +13,7 @@ use crate::cloud::{Cloud, Owner, RuleState};
 use crate::commands::{Call, Entity, Kind, Param, changed, may, must, since};
 use crate::error::{ApiError, JobFailure};
 use crate::faults::RouterPart;
+use crate::faults::router::Routed;
 use crate::jobs::{Accepted, Work, success};
 use crate::lists::{Scope, TagFilter, answer, contains, equal, keyword_matches};
 use crate::object::Object;
@@ -82,7 +83,8 @@ pub(crate) enum PushError {
     /// The router refused.
     Refused,
     /// One VM is mapped twice with one address, which the database never gets over: a removal and
-    /// an assign of it overlapped (observed).
+    /// an assign of it overlapped (observed). An update of such a rule was never observed: here
+    /// what it stored stays, since only a refusal of the router undoes it.
     Doubled,
 }
 
@@ -384,7 +386,7 @@ pub(crate) fn has_router(cloud: &Cloud, network: Key<Network>) -> bool {
 
 /// Whether a network has a router that runs: one that is stopped gets no push.
 pub(crate) fn is_served(cloud: &Cloud, network: Key<Network>) -> bool {
-    has_router(cloud, network) && cloud.router.is_up(network)
+    has_router(cloud, network) && cloud.router.is_up(Routed::with(cloud, network))
 }
 
 /// What a push of a rule consists of: the first one on an address brings that too. Nothing without
