@@ -4,38 +4,80 @@ use ccm_simulator::{Simulator, World};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// Rows of a page, and addresses of every world.
+/// Rows of a page; addresses and networks of every world, and members of its first rule.
 pub const PAGE: usize = 500;
-/// Load-balancer rules, and firewall rules, of a large world.
+/// Load-balancer rules, firewall rules and ACL items of a large world.
 pub const RULES: usize = 10_000;
 /// Virtual machines of a large world.
 pub const MACHINES: usize = 5_000;
 
-/// Rules with tags, members and firewall rules, evenly spread over the addresses.
+/// A list that is long in a large world.
+#[derive(Debug)]
+pub struct List {
+    /// Its command.
+    pub command: &'static str,
+    /// Its last page in a large world.
+    pub last: usize,
+    params: &'static [(&'static str, &'static str)],
+}
+
+/// Every list that is long in a large world.
+pub const LISTS: [List; 7] = [
+    list("listLoadBalancerRules", RULES / PAGE),
+    list("listVirtualMachines", MACHINES / PAGE),
+    list("listPublicIpAddresses", 1),
+    list("listFirewallRules", RULES / PAGE),
+    list("listNetworkACLs", RULES / PAGE),
+    list("listNetworks", 1),
+    List { params: &[("id", CROWDED)], ..list("listLoadBalancerRuleInstances", 1) },
+];
+
+/// The rule with many members.
+const CROWDED: &str = "00000000-0000-4000-8000-000000000001";
+
+const fn list(command: &'static str, last: usize) -> List {
+    List { command, last, params: &[("listall", "true")] }
+}
+
+/// Rules with tags, members, firewall rules and ACL items, evenly spread over the addresses.
 pub fn world(rules: usize, machines: usize) -> Simulator {
     let name_of = |at: usize| format!("node-{at}");
     let host = |at: usize| format!("10.{}.{}.{}", 1 + at / 62_500, at / 250 % 250, 2 + at % 250);
     let public = |at: usize| format!("203.{}.{}.5", at / 250, at % 250);
     let port = |at: usize| 1 + at / PAGE;
+    let members = |at: usize| at..at + if at == 0 { PAGE } else { 1 };
     let list = |count: usize, row: &dyn Fn(usize) -> Value| (0..count).map(row).collect::<Vec<_>>();
+    let mut rows = list(rules, &|at| {
+        json!({
+            "name": format!("rule-{at}"), "address": public(at % PAGE), "port": port(at),
+            "private-port": 30080, "tags": {"c": "d"},
+            "members": members(at).map(|at| name_of(at % machines)).collect::<Vec<_>>(),
+        })
+    });
+    rows[0]["id"] = CROWDED.into();
     let world = json!({
         "version": 1,
         "release": "4.23.0.0",
         "zone": {"name": "zone-1"},
         "public-range": {"from": "198.51.100.1", "to": "198.51.100.9"},
         "accounts": [{"name": "prod"}],
-        "networks": [{"name": "iso", "owner": "prod", "cidr": "10.0.0.0/8"}],
+        "networks": list(PAGE, &|at| json!({
+            "name": format!("net-{at}"), "owner": "prod",
+            "cidr": if at == 0 { "10.0.0.0/8" } else { "172.16.0.0/16" },
+        })),
+        "vpcs": [{"name": "vpc", "owner": "prod", "cidr": "192.168.0.0/16", "acl-lists": [{
+            "name": "custom", "items": list(rules, &|at| json!({
+                "protocol": "tcp", "start-port": port(at), "reason": format!("item-{at}"),
+            })),
+        }]}],
         "virtual-machines": list(machines, &|at| json!({
             "name": name_of(at), "owner": "prod", "tags": {"role": "node"},
-            "nics": [{"network": "iso", "address": host(at)}],
+            "nics": [{"network": "net-0", "address": host(at)}],
         })),
         "addresses": list(PAGE, &|at| json!({
-            "address": public(at), "owner": "prod", "network": "iso", "tags": {"a": "b"},
+            "address": public(at), "owner": "prod", "network": "net-0", "tags": {"a": "b"},
         })),
-        "rules": list(rules, &|at| json!({
-            "name": format!("rule-{at}"), "address": public(at % PAGE), "port": port(at),
-            "private-port": 30080, "members": [name_of(at % machines)], "tags": {"c": "d"},
-        })),
+        "rules": rows,
         "firewall-rules": list(rules, &|at| json!({
             "address": public(at % PAGE), "start-port": port(at),
         })),
@@ -44,17 +86,12 @@ pub fn world(rules: usize, machines: usize) -> Simulator {
     Simulator::new(&world).expect("a world that fits together")
 }
 
-/// The body of a page of a list, as its owner asks for it.
-pub fn page(simulator: &mut Simulator, command: &str, page: usize) -> String {
-    let (page, size) = (page.to_string(), PAGE.to_string());
-    let params = [("page", page.as_str()), ("pagesize", size.as_str()), ("listall", "true")];
-    simulator.call("prod", command, &params, Timestamp::UNIX_EPOCH).body
+impl List {
+    /// The body of a page, as the owner of everything asks for it.
+    pub fn page(&self, simulator: &mut Simulator, page: usize) -> String {
+        let (page, size) = (page.to_string(), PAGE.to_string());
+        let mut params = vec![("page", page.as_str()), ("pagesize", size.as_str())];
+        params.extend(self.params);
+        simulator.call("prod", self.command, &params, Timestamp::UNIX_EPOCH).body
+    }
 }
-
-/// The lists that are long in a large world, and their last pages.
-pub const LISTS: [(&str, usize); 4] = [
-    ("listLoadBalancerRules", RULES / PAGE),
-    ("listVirtualMachines", MACHINES / PAGE),
-    ("listPublicIpAddresses", 1),
-    ("listFirewallRules", RULES / PAGE),
-];

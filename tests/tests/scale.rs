@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use ccm_simulator::Simulator;
-use ccm_tests::large::{self, LISTS, MACHINES, PAGE, RULES, world};
+use ccm_tests::large::{LISTS, List, MACHINES, PAGE, RULES, world};
 use serde_json::Value;
 
 /// Requests that are measured together: the system counts in ticks of some milliseconds.
@@ -23,13 +23,13 @@ fn on_cpu() -> Duration {
 }
 
 /// The mean time of a request for a full page.
-fn measure(simulator: &mut Simulator, command: &str, page: usize) -> Duration {
+fn measure(simulator: &mut Simulator, list: &List, page: usize) -> Duration {
     let start = on_cpu();
     for _ in 0..RUNS {
-        let body: Value = serde_json::from_str(&large::page(simulator, command, page)).unwrap();
+        let body: Value = serde_json::from_str(&list.page(simulator, page)).unwrap();
         let inner = body.as_object().and_then(|root| root.values().next()).unwrap();
         let rows = inner.as_object().unwrap().values().find_map(Value::as_array);
-        assert_eq!(rows.map(Vec::len), Some(PAGE), "{command} page {page}");
+        assert_eq!(rows.map(Vec::len), Some(PAGE), "{list:?} page {page}");
     }
     on_cpu().saturating_sub(start) / RUNS
 }
@@ -38,10 +38,11 @@ fn measure(simulator: &mut Simulator, command: &str, page: usize) -> Duration {
 fn a_page_of_a_large_world_costs_little_more_than_one_of_a_small_world() {
     let mut small = world(PAGE, PAGE);
     let mut large = world(RULES, MACHINES);
-    for (command, last) in LISTS {
-        let usual = measure(&mut small, command, 1);
-        for page in [1, last] {
-            let time = measure(&mut large, command, page);
+    for list in &LISTS {
+        let List { command, last, .. } = list;
+        let usual = measure(&mut small, list, 1);
+        for page in [1, *last] {
+            let time = measure(&mut large, list, page);
             eprintln!("{command} page {page}: {time:?}, of a small world {usual:?}");
             assert!(
                 time <= usual * GROWTH + TICK,

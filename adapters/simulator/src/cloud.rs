@@ -201,7 +201,7 @@ impl Cloud {
     }
 
     /// The fields that name an owner: account, or project instead of account, and the domain.
-    pub(crate) fn owner_fields(&self, owner: Owner) -> Object {
+    pub(crate) fn owner_fields(&self, owner: Owner) -> Object<'_> {
         let named = match owner {
             Owner::Account(account) => Object::new()
                 .maybe("account", self.accounts.get(account).map(|row| row.name.as_str())),
@@ -216,7 +216,7 @@ impl Cloud {
     }
 
     /// The fields that name a domain.
-    pub(crate) fn domain_fields(&self, key: Option<Key<Domain>>) -> Object {
+    pub(crate) fn domain_fields(&self, key: Option<Key<Domain>>) -> Object<'_> {
         let domain = key.and_then(|key| self.domains.get(key));
         let path = domain.filter(|_| self.version.has(Feature::DomainPath));
         Object::new()
@@ -226,7 +226,7 @@ impl Cloud {
     }
 
     /// The zone's name and id, as most objects show them.
-    pub(crate) fn zone_fields(&self) -> Object {
+    pub(crate) fn zone_fields(&self) -> Object<'_> {
         Object::new()
             .with("zoneid", self.zone.id.as_str())
             .with("zonename", self.zone.name.as_str())

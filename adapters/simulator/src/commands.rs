@@ -3,8 +3,7 @@
 //!
 //! Commands that are not here behave as unknown APIs.
 
-use serde_json::Value;
-
+use crate::answer::Answer;
 use crate::cloud::Cloud;
 use crate::error::{ApiError, JobFailure};
 use crate::jobs::{Accepted, JobKind, Work};
@@ -60,9 +59,9 @@ pub(crate) enum Roles {
 }
 
 /// Answers at once.
-type Read = fn(&Cloud, &Call) -> Result<Value, ApiError>;
+type Read = fn(&Cloud, &Call) -> Result<Answer, ApiError>;
 /// Changes and answers at once.
-type Change = fn(&mut Cloud, &Call) -> Result<Value, ApiError>;
+type Change = fn(&mut Cloud, &Call) -> Result<Answer, ApiError>;
 /// Decides what fails at once, and makes the rows of create commands.
 type Accept = fn(&mut Cloud, &Call) -> Result<Accepted, ApiError>;
 /// Does what the job does before it turns to the router.

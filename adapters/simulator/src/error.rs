@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::answer::Answer;
 use crate::object::Object;
 
 /// An error of a request. The HTTP status equals `code`.
@@ -115,7 +116,7 @@ impl ApiError {
     }
 
     /// What stands under the root key.
-    pub(crate) fn body(&self) -> Value {
+    pub(crate) fn body(&self) -> Answer {
         let about: Vec<Value> = self
             .about
             .iter()

@@ -41,6 +41,7 @@
 //! ```
 
 mod access;
+mod answer;
 mod auth;
 mod cidrs;
 mod cloud;

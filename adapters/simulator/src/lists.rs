@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
-
+use crate::answer::Answer;
 use crate::cloud::{Cloud, Owner};
 use crate::commands::Call;
 use crate::error::ApiError;
+use crate::object::Object;
 use crate::params::Params;
 use crate::resources::domain::Domain;
 use crate::resources::tag::{ResourceType, tags_of};
@@ -124,33 +124,38 @@ fn lists_all(call: &Call) -> bool {
 }
 
 /// The answer of a list: the page that was asked for under `key`, and how many rows there are in
-/// all.
-pub(crate) fn answer<T>(
+/// all. No other row is rendered.
+pub(crate) fn answer<'a, T: Clone>(
     cloud: &Cloud,
     call: &Call,
     key: &str,
     rows: Vec<T>,
-    render: impl Fn(T) -> Value,
-) -> Result<Value, ApiError> {
+    render: impl Fn(T) -> Object<'a>,
+) -> Result<Answer, ApiError> {
     let page = Page::read(&call.params, cloud.page_limit)?;
     let count = rows.len();
-    let mut body = Map::new();
+    let counts_only = call.params.flag("retrieveonlyresourcecount") == Some(true);
+    let size = if counts_only { 0 } else { page.size };
+    let first = cloud.page_fault.map_or(page.first, |fault| fault.first(page.first));
+    let shown = rows.into_iter().skip(first).take(size).collect();
+    Ok(whole_answer(cloud, key, count, shown, render))
+}
+
+/// The answer of a list without pages: `shown` under `key`, of `count` rows. Nothing of nothing.
+pub(crate) fn whole_answer<'a, T: Clone>(
+    cloud: &Cloud,
+    key: &str,
+    count: usize,
+    mut shown: Vec<T>,
+    render: impl Fn(T) -> Object<'a>,
+) -> Answer {
     if count == 0 {
-        return Ok(Value::Object(body));
+        return Object::new().into();
     }
-    body.insert("count".to_owned(), count.into());
-    if call.params.flag("retrieveonlyresourcecount") != Some(true) {
-        let first = cloud.page_fault.map_or(page.first, |fault| fault.first(page.first));
-        let mut shown: Vec<Value> =
-            rows.into_iter().skip(first).take(page.size).map(render).collect();
-        if let Some(fault) = cloud.page_fault {
-            fault.spoil(&mut shown);
-        }
-        if !shown.is_empty() {
-            body.insert(key.to_owned(), shown.into());
-        }
+    if let Some(fault) = cloud.page_fault {
+        fault.spoil(&mut shown);
     }
-    Ok(Value::Object(body))
+    Answer::list(count, key, shown, render)
 }
 
 /// A part of a list.

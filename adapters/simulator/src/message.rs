@@ -1,8 +1,7 @@
 //! What goes in and out of the simulator: a decoded request and a response, without any HTTP
 //! library.
 
-use serde_json::{Map, Value};
-
+use crate::answer::Answer;
 use crate::error::{ApiError, ErrorRoot};
 use crate::versions::{Feature, Version};
 use crate::xml;
@@ -81,11 +80,11 @@ impl Request {
 
 impl Response {
     /// The answer to a command that succeeded or was accepted.
-    pub(crate) fn success(root: &str, body: Value, format: Format, version: &Version) -> Self {
+    pub(crate) fn success(root: &str, answer: Answer, format: Format, version: &Version) -> Self {
         Self {
             status: 200,
             headers: headers(format),
-            body: text(root, body, format, Some(version)),
+            body: text(root, answer, format, Some(version)),
         }
     }
 
@@ -125,13 +124,9 @@ fn headers(format: Format) -> Vec<(String, String)> {
     .to_vec()
 }
 
-fn text(root: &str, body: Value, format: Format, version: Option<&Version>) -> String {
+fn text(root: &str, answer: Answer, format: Format, version: Option<&Version>) -> String {
     match format {
-        Format::Json => {
-            let mut object = Map::new();
-            object.insert(root.to_owned(), body);
-            Value::Object(object).to_string()
-        }
-        Format::Xml => xml::document(root, &body, version),
+        Format::Json => answer.under(root),
+        Format::Xml => xml::document(root, &answer.tree(), version),
     }
 }

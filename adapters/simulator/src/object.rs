@@ -1,27 +1,45 @@
 //! A small builder for the JSON objects of answers: absent values leave no key, as in CloudStack.
+//!
+//! An object borrows what it can: a page of a list has tens of thousands of fields, and its rows are
+//! written as text one after the other, so that no tree of a page is ever built.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde_json::{Map, Value};
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::versions::{Version, newer_fields};
 
-/// A JSON object under construction.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Object(Map<String, Value>);
+/// A JSON object under construction, its keys in the order in which they are written.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Object<'a>(BTreeMap<&'a str, Field<'a>>);
 
-impl Object {
+/// The value of a key.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Field<'a> {
+    Text(Cow<'a, str>),
+    Object(Object<'a>),
+    Objects(Vec<Object<'a>>),
+    Value(Cow<'a, Value>),
+}
+
+impl<'a> Object<'a> {
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// Sets a key.
-    pub(crate) fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
-        self.0.insert(key.to_owned(), value.into());
+    pub(crate) fn with(mut self, key: &'a str, value: impl Into<Field<'a>>) -> Self {
+        self.0.insert(key, value.into());
         self
     }
 
     /// Sets a key if there is a value.
-    pub(crate) fn maybe(self, key: &str, value: Option<impl Into<Value>>) -> Self {
+    pub(crate) fn maybe(self, key: &'a str, value: Option<impl Into<Field<'a>>>) -> Self {
         match value {
             Some(value) => self.with(key, value),
             None => self,
@@ -29,14 +47,14 @@ impl Object {
     }
 
     /// Sets all keys of another object; its values win.
-    pub(crate) fn merge(mut self, other: Object) -> Self {
+    pub(crate) fn merge(mut self, other: Self) -> Self {
         self.0.extend(other.0);
         self
     }
 
     /// Sets the keys that a world file gives for fields without meaning here; they win.
-    pub(crate) fn merge_extra(mut self, extra: &std::collections::BTreeMap<String, Value>) -> Self {
-        self.0.extend(extra.iter().map(|(key, value)| (key.clone(), value.clone())));
+    pub(crate) fn merge_extra(mut self, extra: &'a BTreeMap<String, Value>) -> Self {
+        self.0.extend(extra.iter().map(|(key, value)| (key.as_str(), value.into())));
         self
     }
 
@@ -54,17 +72,71 @@ impl Object {
     }
 }
 
-impl From<Map<String, Value>> for Object {
-    fn from(map: Map<String, Value>) -> Self {
-        Self(map)
+/// For what is kept longer than it can borrow: the result of a job.
+impl From<Object<'_>> for Value {
+    fn from(object: Object<'_>) -> Self {
+        object.0.into_iter().map(|(key, field)| (key.to_owned(), Self::from(field))).collect()
     }
 }
 
-impl From<Object> for Value {
-    fn from(object: Object) -> Self {
-        Value::Object(object.0)
+impl From<Field<'_>> for Value {
+    fn from(field: Field<'_>) -> Self {
+        match field {
+            Field::Text(text) => text.into(),
+            Field::Object(object) => object.into(),
+            Field::Objects(objects) => objects.into_iter().map(Self::from).collect(),
+            Field::Value(value) => value.into_owned(),
+        }
     }
 }
+
+impl<'a> From<&'a str> for Field<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Text(Cow::Borrowed(text))
+    }
+}
+
+impl From<String> for Field<'_> {
+    fn from(text: String) -> Self {
+        Self::Text(Cow::Owned(text))
+    }
+}
+
+impl<'a> From<Object<'a>> for Field<'a> {
+    fn from(object: Object<'a>) -> Self {
+        Self::Object(object)
+    }
+}
+
+impl<'a> From<Vec<Object<'a>>> for Field<'a> {
+    fn from(objects: Vec<Object<'a>>) -> Self {
+        Self::Objects(objects)
+    }
+}
+
+impl<'a> FromIterator<Object<'a>> for Field<'a> {
+    fn from_iter<I: IntoIterator<Item = Object<'a>>>(objects: I) -> Self {
+        Self::Objects(objects.into_iter().collect())
+    }
+}
+
+impl<'a> From<&'a Value> for Field<'a> {
+    fn from(value: &'a Value) -> Self {
+        Self::Value(Cow::Borrowed(value))
+    }
+}
+
+/// Values of which `Value` makes JSON itself.
+macro_rules! fields_of_values {
+    ($($kind:ty),*) => {
+        $(impl From<$kind> for Field<'_> {
+            fn from(value: $kind) -> Self {
+                Self::Value(Cow::Owned(value.into()))
+            }
+        })*
+    };
+}
+fields_of_values!(Value, bool, i32, i64, u16, u32, u64, usize, Vec<String>, Vec<Value>);
 
 /// A time as CloudStack writes it: whole seconds, offset without a colon.
 pub(crate) fn date(at: Timestamp) -> String {

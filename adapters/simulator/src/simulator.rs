@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use jiff::Timestamp;
 
+use crate::answer::Answer;
 use crate::cloud::Cloud;
 use crate::commands::{Call, Command, Handler, JobHandler};
 use crate::error::{ApiError, ErrorRoot};
@@ -123,7 +124,7 @@ impl Simulator {
         user: Key<User>,
         command: &'static Command,
         params: &[(String, String)],
-    ) -> Result<serde_json::Value, ApiError> {
+    ) -> Result<Answer, ApiError> {
         let project = params.iter().find(|(name, _)| name.eq_ignore_ascii_case("projectid"));
         self.cloud.check_call(user, command, project.map(|(_, id)| id.as_str()))?;
         self.run(user, command, params)
@@ -184,7 +185,7 @@ impl Simulator {
         user: Key<User>,
         command: &'static Command,
         given: &[(String, String)],
-    ) -> Result<serde_json::Value, ApiError> {
+    ) -> Result<Answer, ApiError> {
         let outcome = self.run_unlogged(user, command, given);
         let params = given
             .iter()
@@ -209,7 +210,7 @@ impl Simulator {
         user: Key<User>,
         command: &'static Command,
         given: &[(String, String)],
-    ) -> Result<serde_json::Value, ApiError> {
+    ) -> Result<Answer, ApiError> {
         let params = Params::read(given, command, &self.cloud)?;
         let caller = self.cloud.users.get(user).map(|row| row.account);
         let caller = caller.ok_or_else(|| ApiError::unauthorized(ErrorRoot::Command))?;
@@ -224,11 +225,7 @@ impl Simulator {
 
     /// Accepts an asynchronous command. A job id of the caller's own is looked at only after a
     /// create command has made its object, which then stays.
-    fn accept(
-        &mut self,
-        handler: &'static JobHandler,
-        call: &Call,
-    ) -> Result<serde_json::Value, ApiError> {
+    fn accept(&mut self, handler: &'static JobHandler, call: &Call) -> Result<Answer, ApiError> {
         let accepted = (handler.accept)(&mut self.cloud, call)?;
         let job = self.job_id(call)?;
         let id = accepted.id.clone();
@@ -252,12 +249,12 @@ impl Simulator {
     pub(crate) fn respond(
         &self,
         command: Option<&Command>,
-        outcome: Result<serde_json::Value, ApiError>,
+        outcome: Result<Answer, ApiError>,
         format: Format,
     ) -> Response {
         let root = command.map_or_else(|| "errorresponse".to_owned(), Command::root);
         match outcome {
-            Ok(body) => Response::success(&root, body, format, &self.cloud.version),
+            Ok(answer) => Response::success(&root, answer, format, &self.cloud.version),
             Err(error) => Response::failure(&error, &root, format, &self.cloud.version),
         }
     }

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 
+use crate::answer::Answer;
 use crate::cloud::Cloud;
 use crate::commands::{Call, Entity, Kind, Param, may};
 use crate::error::ApiError;
@@ -74,7 +74,7 @@ pub(crate) fn count(cloud: &mut Cloud, account: Key<Account>) -> Result<(), ApiE
 }
 
 /// getApiLimit: what is left of the caller's window.
-pub(crate) fn limit(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn limit(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
     let settings = &cloud.settings;
     if !settings.throttling {
         return Err(ApiError::no_api(
@@ -96,10 +96,10 @@ pub(crate) fn limit(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
 
 /// resetApiLimit: an account's window, or all, begin anew.
 #[expect(clippy::unnecessary_wraps, reason = "the signature of all commands")]
-pub(crate) fn reset(cloud: &mut Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn reset(cloud: &mut Cloud, call: &Call) -> Result<Answer, ApiError> {
     let account = call.params.key::<Account>("account");
     cloud.throttle.windows.retain(|key, _| account.is_some_and(|account| account != *key));
-    Ok(success())
+    Ok(success().into())
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use ipnet::IpNet;
 
 use crate::cidrs::{Sources, parse};
 use crate::cloud::Cloud;
+use crate::faults::router::Routed;
 use crate::resources::load_balancer_rule::LoadBalancerRule;
 use crate::resources::member::Mapping;
 use crate::resources::network::Network;
@@ -149,7 +150,7 @@ pub(crate) fn reach(cloud: &Cloud, query: &TrafficQuery, acl_gates: bool) -> Rea
         return refused(None, Layer::NoRule);
     };
     let rule = Some(layers.rule);
-    if !cloud.router.is_up(layers.rule.network) {
+    if !cloud.router.is_up(Routed::with(cloud, layers.rule.network)) {
         return refused(rule, Layer::Router);
     }
     if !layers.firewall.contains(query.source) {
@@ -178,7 +179,7 @@ pub(crate) fn open_sources(
     let Some(layers) = layers(cloud, address, port, acl_gates) else {
         return Vec::new();
     };
-    if !cloud.router.is_up(layers.rule.network) {
+    if !cloud.router.is_up(Routed::with(cloud, layers.rule.network)) {
         return Vec::new();
     }
     layers.firewall.and(&layers.acl).and(&layers.programmed.sources()).into_nets()

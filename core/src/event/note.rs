@@ -174,6 +174,7 @@ mod tests {
         assert!(settled(vec![unknown_annotation(), opened_by_others(), foreign_rule()]));
         assert!(!settled(vec![unknown_annotation(), udp()]));
         assert!(!settled(vec![Note::NoMembersYet { port: PORT }]));
+        assert!(!settled(vec![Note::NoEligibleNodes {}]));
     }
 
     #[test]

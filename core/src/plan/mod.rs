@@ -84,9 +84,12 @@ impl Planned {
         Self { plan: Plan::new(service), report: report::Report::default() }
     }
 
-    /// Whether nothing is to be done and nothing that is wanted is missing.
+    /// Whether nothing is to be done and nothing that is wanted is missing. Without Nodes all is.
     pub fn is_settled(&self) -> bool {
-        let missing = |note: &report::Note| note.severity() >= report::Severity::Waiting;
+        let missing = |note: &report::Note| {
+            note.severity() >= report::Severity::Waiting
+                || matches!(note, report::Note::NoEligibleNodes {})
+        };
         self.plan.is_empty() && !self.report.notes.iter().any(missing)
     }
 }

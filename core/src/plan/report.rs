@@ -157,7 +157,7 @@ notes! {
     /// A port that the router needs for itself.
     Blocked PortReserved { port: Port, why: String } => "port {port} can't be served: {why}",
     /// Source lists need 4.18.
-    Blocked SourcesNotServed { version: String } => "this CloudStack ({version}) takes no source list on load balancer rules; 4.18 does",
+    Blocked SourcesNotServed { version: String } => "this CloudStack ({version}) takes no source list on load balancer rules; 4.18 does, and spec.loadBalancerSourceRanges works where the network has a firewall",
     /// The list does not fit.
     Blocked SourcesTooLong { length: usize, limit: usize, fitting: usize } => "`source-ranges-mode` is strict and spec.loadBalancerSourceRanges has {length} characters, of which a load balancer rule keeps {limit}: the first {fitting} networks would fit; aggregate them",
     /// Two settings contradict each other in strict mode.
@@ -177,7 +177,7 @@ notes! {
     /// Opening and status wait for a member.
     Waiting NoMembersYet { port: Port } => "port {port} has no member yet; it is opened and published with the first one",
     /// Ranges have no effect on ACL networks.
-    Warning RangesWithoutEffect { network: String } => "spec.loadBalancerSourceRanges has no effect on network {network:?}, which has network ACLs and no firewall; annotation `service.beta.kubernetes.io/cloudstack-load-balancer-source-cidrs` has",
+    Warning RangesWithoutEffect { network: String } => "spec.loadBalancerSourceRanges has no effect on network {network:?}, which has network ACLs and no firewall; use annotation `service.beta.kubernetes.io/cloudstack-load-balancer-source-cidrs` instead",
     /// The tier's list denies everything and can't be edited.
     Warning AclListDenies { network: String, list: String } => "network {network:?} uses ACL list {list:?}, which can't be edited and may deny this traffic",
     /// ACL items can't be listed.

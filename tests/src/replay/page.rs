@@ -41,6 +41,9 @@ const NOT_EXERCISED: &str = "
 - Time: how long jobs take, how long a window of the throttling lasts to the millisecond, and what a time in an answer is.
 - Releases before 4.23: their differences come from the source and stand in `adapters/simulator/src/versions.rs`, each with a test.
 - Providers other than the virtual router, basic and shared networks, several zones and several management servers.
+- An update of a rule with a member that is mapped twice: recorded are a removal, a deletion and a release. In the simulator the update
+  fails as they do and what it stored stays; one that would push nothing succeeds, as it does for any rule.
+- Firewall rules of a VPC whose router is stopped: they are treated like those of an isolated network, of which it was observed.
 - Statistics of virtual machines and descriptions of the API: the controller reads neither.
 ";
 

@@ -170,15 +170,15 @@ impl<'a> Said<'a> {
         self.put("tags", Some(pairs(&tags)))
     }
 
-    fn state(self) -> Self {
-        let states = [
-            ("Add", "Add"),
-            ("Staged", "Add"),
-            ("Active", "Active"),
-            ("Deleting", "Deleting"),
-            ("Revoke", "Deleting"),
-        ];
-        self.one_of("state", "state", &states)
+    /// An object in any other state is there.
+    fn state(mut self) -> Self {
+        let state = self.text("state").map(|text| match text {
+            "Add" | "Staged" => "Add",
+            "Deleting" | "Revoke" => "Deleting",
+            _ => "Active",
+        });
+        let state = self.must("state", state);
+        self.put("state", state)
     }
 }
 

@@ -114,7 +114,7 @@ fn malformed_address_is_refused() {
 fn changed_address_is_made_before_the_old_one_goes() {
     golden("addresses/changed", Setup::standard, |story| {
         let web = story.lab.create("web", |_| ());
-        story.lab.settle(&web);
+        story.settle(&web);
         story.lab.edit(&web, |raw| raw.load_balancer_ip = Some(FREE.to_owned()));
         story.change("the Service asks for another address", &web);
         assert_eq!(story.published(&web), [FREE]);
@@ -132,7 +132,7 @@ fn changed_address_is_made_before_the_old_one_goes() {
 fn services_share_an_address_and_the_last_one_releases_it() {
     golden("addresses/shared", Setup::standard, |story| {
         let web = pinned(story, FREE);
-        story.lab.settle(&web);
+        story.settle(&web);
         let api = story.lab.create("api", |raw| {
             raw.load_balancer_ip = Some(FREE.to_owned());
             raw.ports = vec![port("api", "TCP", 8080, 30088)];

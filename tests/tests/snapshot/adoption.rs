@@ -1,7 +1,10 @@
 //! What other controllers left on a real CloudStack is taken over without a call to it.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
+use ccm_core::event::Event;
+use ccm_core::event::sync::Cause;
 use ccm_core::ids::ServiceKey;
 use ccm_core::model::policy::AdoptUnrecorded;
 use ccm_core::model::record::Verdict;
@@ -13,8 +16,10 @@ use ccm_core::plan::{Plan, Planned};
 use ccm_core::render::human::{self, Colour};
 use ccm_tests::lab::annotation;
 use ccm_tests::recorded::Recorded;
+use jiff::Timestamp;
 
 use crate::story::{compact, compare};
+use crate::told::{Told, lifecycle, lines, objects};
 
 /// Makes the rules of the Go controller those of the provider that was part of Kubernetes.
 fn in_tree() -> Recorded {
@@ -71,8 +76,14 @@ fn first_plan_makes_no_call_and_writes_records_only() {
         let recorded = (state.load)();
         let keys = recorded.services();
         let (plans, document) = recorded.plan_some(&keys, Depth::Quick);
-        let text = human::print(&document, Colour::Never);
-        compare(&format!("adoption/{}", state.name), &text, Some(&compact(&document)));
+        let mut text = human::print(&document, Colour::Never);
+        let mut json = compact(&document);
+        for planned in &plans {
+            let (service, events) = (&planned.plan.service, told(&recorded, planned));
+            let _ = write!(text, "\n{service} {}", lines(&events));
+            let _ = write!(json, "\n\n{service} events\n{}", compact(&objects(&events)));
+        }
+        compare(&format!("adoption/{}", state.name), &text, Some(&json));
         for planned in &plans {
             let patch = only_patch(&planned.plan);
             let name = planned.plan.service.name.as_str();
@@ -145,6 +156,12 @@ fn expect_same_after_first_write(recorded: &Recorded, planned: &Planned) {
     assert_eq!(changes(&again.plan), changes(&planned.plan), "{:#?}", planned.plan);
 }
 
+/// The events of the first sync of a Service.
+fn told(recorded: &Recorded, planned: &Planned) -> Vec<Event> {
+    let lifecycle = lifecycle(&recorded.cluster, &recorded.policy, &planned.plan.service);
+    Told::default().of(planned, lifecycle, Cause::Wanted, Timestamp::UNIX_EPOCH)
+}
+
 /// A change in the same roll-out as the adoption, and the same change after it.
 fn change_all(case: &str, edit: impl Fn(&mut RawService), judge: impl Fn(&State, &Planned)) {
     for state in &STATES {
@@ -156,8 +173,9 @@ fn change_all(case: &str, edit: impl Fn(&mut RawService), judge: impl Fn(&State,
             let recorded = found.branch();
             recorded.edit(&key.name, &edit);
             let (together, document) = recorded.plan(&key);
-            text.push_str(&human::print(&document, Colour::Never));
-            text.push('\n');
+            let (plan, events) =
+                (human::print(&document, Colour::Never), told(&recorded, &together));
+            let _ = write!(text, "{plan}\n{}\n", lines(&events));
             judge(state, &together);
             expect_same_after_first_write(&recorded, &together);
             let recorded = adopted.branch();

@@ -12,7 +12,7 @@ fn own_address_is_released_last() {
         let web = story.lab.create("web", |raw| {
             raw.ports.push(port("https", "TCP", 443, 30443));
         });
-        story.lab.settle(&web);
+        story.settle(&web);
         story.lab.delete(&web);
         story.change("a Service with two ports is deleted", &web);
         assert_eq!(story.lab.service(&web), None);
@@ -27,7 +27,7 @@ fn own_address_is_released_last() {
 fn own_address_with_an_object_of_somebody_else_is_kept() {
     golden("deletion/own-address-in-use", Setup::standard, |story| {
         let web = story.lab.create("web", |_| ());
-        story.lab.settle(&web);
+        story.settle(&web);
         let id = story.address_id(FIRST);
         let rule = [("ipaddressid", id.as_str()), ("protocol", "tcp")];
         let rest = [("startport", "22"), ("endport", "22")];
@@ -160,7 +160,7 @@ fn verdict_of_the_go_controller_decides() {
 fn stripped_record_is_written_again_and_the_descriptions_prove() {
     golden("deletion/stripped-record", Setup::standard, |story| {
         let web = story.lab.create("web", |_| ());
-        story.lab.settle(&web);
+        story.settle(&web);
         story.lab.edit(&web, |raw| raw.annotations.clear());
         story.change("a deployment tool removed what it does not know", &web);
         story.lab.edit(&web, |raw| raw.annotations.clear());
@@ -175,7 +175,7 @@ fn stripped_record_is_written_again_and_the_descriptions_prove() {
 fn copied_manifest_proves_nothing() {
     golden("deletion/copied-manifest", Setup::standard, |story| {
         let web = story.lab.create("web", |_| ());
-        story.lab.settle(&web);
+        story.settle(&web);
         let original = story.lab.service(&web).unwrap();
         let copy = story.lab.create("copy", |raw| {
             raw.annotations = original.annotations.clone();

@@ -16,7 +16,7 @@ fn change_node(story: &Story, name: &str, label: &str) {
 fn node_is_added_and_removed_with_one_call_each() {
     golden("nodes/changes", Setup::standard, |story| {
         let web = story.lab.create("web", |_| ());
-        story.lab.settle(&web);
+        story.settle(&web);
         let node = node_of(&Setup::standard().world, "node-4");
         story.lab.cluster.with(|cluster| cluster.set_node(node));
         story.change("node-4 is added", &web);
@@ -37,7 +37,7 @@ fn node_is_added_and_removed_with_one_call_each() {
 fn excluded_node_is_no_member() {
     golden("nodes/excluded", Setup::standard, |story| {
         let web = story.lab.create("web", |_| ());
-        story.lab.settle(&web);
+        story.settle(&web);
         change_node(story, "node-2", "node.kubernetes.io/exclude-from-external-load-balancers");
         story.change("node-2 is labelled", &web);
         story.answers(CLIENT, FIRST, 80, &["node-1", "node-3"]);
@@ -52,7 +52,7 @@ fn excluded_node_is_no_member() {
 fn last_node_takes_the_members_and_leaves_the_rest() {
     golden("nodes/zero", Setup::standard, |story| {
         let web = story.lab.create("web", |_| ());
-        story.lab.settle(&web);
+        story.settle(&web);
         story.lab.cluster.with(|cluster| NODES.map(|name| cluster.remove_node(name)));
         story.change("all Nodes are removed", &web);
         story.answers(CLIENT, FIRST, 80, &[]);
@@ -72,7 +72,7 @@ fn new_service_without_nodes_waits() {
         |story| {
             let web = story.lab.create("web", |_| ());
             story.show("a new Service in a cluster without Nodes", &web);
-            story.lab.settle(&web);
+            story.settle(&web);
             assert_eq!(story.published(&web), Vec::<String>::new());
             let node = node_of(&Setup::standard().world, "node-1");
             story.lab.cluster.with(|cluster| cluster.set_node(node));
@@ -109,7 +109,7 @@ fn new_service_without_nodes_on_a_known_address_gets_its_rule() {
 fn members_stay_while_no_node_can_be_matched() {
     golden("nodes/unmatched", Setup::standard, |story| {
         let web = story.lab.create("web", |_| ());
-        story.lab.settle(&web);
+        story.settle(&web);
         for (index, name) in NODES.into_iter().enumerate() {
             let mut node = node_of(&Setup::standard().world, name);
             node.provider_id =

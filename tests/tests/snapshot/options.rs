@@ -9,7 +9,7 @@ const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
 /// Proxy protocol on, then off; gives whether the rule is the same one afterwards.
 fn toggle_proxy(story: &mut Story) -> bool {
     let web = story.lab.create("web", |_| ());
-    story.lab.settle(&web);
+    story.settle(&web);
     let before = story.rule(80);
     story.lab.edit(&web, |raw| {
         raw.annotations.insert(annotation("proxy-protocol"), "true".into());
@@ -47,7 +47,7 @@ fn proxy_protocol_takes_another_rule_before_4_17_1() {
 fn malformed_proxy_protocol_refuses_the_service_and_leaves_it_working() {
     golden("options/proxy-protocol-malformed", Setup::standard, |story| {
         let web = story.lab.create("web", |_| ());
-        story.lab.settle(&web);
+        story.settle(&web);
         story.lab.edit(&web, |raw| {
             raw.annotations.insert(annotation("proxy-protocol"), "yes please".into());
         });
@@ -75,7 +75,7 @@ fn hostname_is_published_in_place_of_the_address() {
 fn session_affinity_changes_the_algorithm_in_place() {
     golden("options/affinity", Setup::standard, |story| {
         let web = story.lab.create("web", |raw| raw.session_affinity = Some("None".into()));
-        story.lab.settle(&web);
+        story.settle(&web);
         let before = story.rule(80);
         story.lab.edit(&web, |raw| raw.session_affinity = Some("ClientIP".into()));
         story.change("None becomes ClientIP", &web);
@@ -92,7 +92,7 @@ fn session_affinity_changes_the_algorithm_in_place() {
 fn unsupported_affinity_refuses_the_service_and_leaves_it_working() {
     golden("options/affinity-unsupported", Setup::standard, |story| {
         let web = story.lab.create("web", |_| ());
-        story.lab.settle(&web);
+        story.settle(&web);
         story.lab.edit(&web, |raw| raw.session_affinity = Some("Sticky".into()));
         let text = story.stay("an affinity that nobody knows", &web);
         assert!(text.contains("unsupported load balancer affinity"), "{text}");
@@ -128,7 +128,7 @@ fn service_with_a_class_is_somebody_elses() {
 fn class_set_on_a_service_of_ours_hands_it_over() {
     golden("options/class-set-later", Setup::standard, |story| {
         let web = story.lab.create("web", |_| ());
-        story.lab.settle(&web);
+        story.settle(&web);
         // The field can be set only together with the type; between two looks that is one change.
         story.lab.edit(&web, |raw| {
             raw.load_balancer_class = Some("example.com/my-own-lb".into());
@@ -144,7 +144,7 @@ fn class_set_on_a_service_of_ours_hands_it_over() {
 fn change_of_type_takes_everything_away_but_the_service() {
     golden("options/type", Setup::standard, |story| {
         let web = story.lab.create("web", |_| ());
-        story.lab.settle(&web);
+        story.settle(&web);
         story.lab.cluster.with(|cluster| cluster.set_type(&web, "ClusterIP")).unwrap();
         story.change("LoadBalancer becomes ClusterIP", &web);
         story.answers(CLIENT, FIRST, 80, &[]);

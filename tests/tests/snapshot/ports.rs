@@ -67,7 +67,7 @@ fn same_port_as_tcp_and_udp_is_served_as_the_first() {
 fn port_is_added_removed_and_renumbered_without_touching_others() {
     golden("ports/changes", Setup::standard, |story| {
         let web = story.lab.create("web", |_| ());
-        story.lab.settle(&web);
+        story.settle(&web);
         let first = story.rule(80);
         story.lab.edit(&web, |raw| raw.ports.push(port("https", "TCP", 443, 30443)));
         story.change("port 443 is added", &web);
@@ -89,7 +89,7 @@ fn port_is_added_removed_and_renumbered_without_touching_others() {
 fn changed_node_port_recreates_the_rule_and_keeps_the_opening() {
     golden("ports/node-port", Setup::standard, |story| {
         let web = story.lab.create("web", |raw| raw.ports.push(port("https", "TCP", 443, 30443)));
-        story.lab.settle(&web);
+        story.settle(&web);
         let (changed, other) = (story.rule(80), story.rule(443));
         story.lab.edit(&web, |raw| raw.ports[0].node_port = Some(31080));
         story.change("the node port of port 80 changes", &web);
@@ -113,24 +113,24 @@ fn ports_that_the_router_needs_are_refused() {
 fn changes_made_by_hand_are_repaired() {
     golden("ports/drift", Setup::standard, |story| {
         let web = story.lab.create("web", |_| ());
-        story.lab.settle(&web);
+        story.settle(&web);
         let opening = story.listed("listFirewallRules", "firewallrule");
         let id = opening[0]["id"].as_str().unwrap();
         story.lab.by_hand("deleteFirewallRule", &[("id", id)]);
         story.answers(CLIENT, FIRST, 80, &[]);
-        story.change("somebody deleted the firewall rule", &web);
+        story.repair("somebody deleted the firewall rule", &web);
         story.answers(CLIENT, FIRST, 80, &NODES);
         let rule = story.rule(80);
         story.lab.by_hand("deleteLoadBalancerRule", &[("id", &rule)]);
-        story.change("somebody deleted the rule", &web);
+        story.repair("somebody deleted the rule", &web);
         story.answers(CLIENT, FIRST, 80, &NODES);
         let rule = story.rule(80);
         story.lab.by_hand("updateLoadBalancerRule", &[("id", &rule), ("algorithm", "source")]);
-        story.change("somebody changed the algorithm", &web);
+        story.repair("somebody changed the algorithm", &web);
         assert_eq!(story.rule(80), rule);
         let address = story.address_id(FIRST);
         story.lab.by_hand("disassociateIpAddress", &[("id", &address)]);
-        story.change("somebody released the address", &web);
+        story.repair("somebody released the address", &web);
         let address = story.published(&web).remove(0);
         story.answers(CLIENT, &address, 80, &NODES);
     });

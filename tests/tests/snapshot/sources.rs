@@ -68,7 +68,7 @@ fn empty_source_cidrs_mean_everybody() {
         let web = story.lab.create("web", |raw| {
             raw.annotations.insert(annotation("source-cidrs"), NARROW.to_owned());
         });
-        story.lab.settle(&web);
+        story.settle(&web);
         annotate(story, &web, "");
         story.change("the annotation is emptied", &web);
         story.answers(STRANGER, FIRST, 80, &NODES);
@@ -87,7 +87,7 @@ fn invalid_source_cidrs_refuse_the_service_and_leave_it_working() {
         let web = story.lab.create("web", |raw| {
             raw.annotations.insert(annotation("source-cidrs"), NARROW.to_owned());
         });
-        story.lab.settle(&web);
+        story.settle(&web);
         annotate(story, &web, "198.51.100.0/24,10.0.0.0/33,everywhere");
         let text = story.stay("two entries are no networks", &web);
         assert!(text.contains("invalid CIDR"), "{text}");
@@ -138,7 +138,7 @@ fn source_ranges_restrict_the_firewall() {
 fn range_that_somebody_added_on_an_own_address_is_closed() {
     golden("sources/opened-by-hand", Setup::standard, |story| {
         let web = story.lab.create("web", |raw| raw.source_ranges = vec![NARROW.into()]);
-        story.lab.settle(&web);
+        story.settle(&web);
         let id = story.address_id(FIRST);
         let rule = [("ipaddressid", id.as_str()), ("protocol", "tcp"), ("startport", "80")];
         let rest = [("endport", "80"), ("cidrlist", "192.0.2.0/24")];

@@ -2,15 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use ccm_core::event::sync::Cause;
 use ccm_core::ids::ServiceKey;
+use ccm_core::model::service::Lifecycle;
 use ccm_core::plan::action::Kind;
 use ccm_core::plan::planner::Depth;
 use ccm_core::plan::{Planned, Step};
-use ccm_core::render::document::Document;
 use ccm_core::render::human::{self, Colour};
 use ccm_simulator::LoggedCall;
 use ccm_tests::lab::{Lab, Setup, fixture};
+use serde::Serialize;
 use serde_json::Value;
+
+use crate::told::{Told, lifecycle, lines, objects};
 
 /// A client inside 198.51.100.0/24.
 pub(crate) const CLIENT: &str = "198.51.100.7";
@@ -35,27 +39,39 @@ pub(crate) fn golden(case: &str, setup: impl Fn() -> Setup, tell: impl Fn(&mut S
 /// See the module.
 pub(crate) struct Story {
     pub(crate) lab: Lab,
+    told: Told,
     text: String,
     json: String,
 }
 
 impl Story {
     fn begin(setup: Setup) -> Self {
-        Self { lab: setup.start(), text: String::new(), json: String::new() }
+        let (text, json) = Default::default();
+        Self { lab: setup.start(), told: Told::default(), text, json }
+    }
+
+    /// Carries out whatever is to be done, without writing it down.
+    pub(crate) fn settle(&mut self, key: &ServiceKey) {
+        self.lab.settle(key);
+        let (planned, _) = self.lab.plan(key);
+        drop(self.told.of(&planned, Lifecycle::Wanted, Cause::Wanted, self.lab.now()));
     }
 
     /// Writes down the plan of a Service.
     pub(crate) fn show(&mut self, title: &str, key: &ServiceKey) {
-        drop(self.put_down(title, key));
+        drop(self.put_down(title, key, Cause::Wanted));
     }
 
-    fn put_down(&mut self, title: &str, key: &ServiceKey) -> Planned {
+    fn put_down(&mut self, title: &str, key: &ServiceKey, cause: Cause) -> Planned {
         let (planned, document) = self.lab.plan(key);
+        let lifecycle = lifecycle(&self.lab.cluster, &self.lab.policy, key);
+        let events = self.told.of(&planned, lifecycle, cause, self.lab.now());
         let plan = human::print(&document, Colour::Never);
-        for part in ["## ", title, "\n\n", &plan, "\n"] {
+        for part in ["## ", title, "\n\n", &plan, "\n", &lines(&events), "\n"] {
             self.text.push_str(part);
         }
-        for part in ["## ", title, "\n\n", &compact(&document), "\n\n"] {
+        let (plan, events) = (compact(&document), compact(&objects(&events)));
+        for part in ["## ", title, "\n\n", &plan, "\n\nevents\n", &events, "\n\n"] {
             self.json.push_str(part);
         }
         planned
@@ -63,7 +79,16 @@ impl Story {
 
     /// Writes down the plan, carries it out, and checks that a second one is empty.
     pub(crate) fn change(&mut self, title: &str, key: &ServiceKey) {
-        let planned = self.put_down(title, key);
+        self.carry_out(title, key, Cause::Wanted);
+    }
+
+    /// As [`Story::change`], for what somebody changed in CloudStack.
+    pub(crate) fn repair(&mut self, title: &str, key: &ServiceKey) {
+        self.carry_out(title, key, Cause::Drift);
+    }
+
+    fn carry_out(&mut self, title: &str, key: &ServiceKey, cause: Cause) {
+        let planned = self.put_down(title, key, cause);
         assert!(!planned.plan.is_empty(), "{title}: nothing is planned");
         let before = self.lab.changing_calls().len();
         let outcome = self.lab.execute(&planned);
@@ -84,7 +109,7 @@ impl Story {
 
     /// Writes down a plan that does nothing. Gives what it says.
     pub(crate) fn stay(&mut self, title: &str, key: &ServiceKey) -> String {
-        let planned = self.put_down(title, key);
+        let planned = self.put_down(title, key, Cause::Wanted);
         assert!(planned.plan.is_empty(), "{title}: {:#?}", planned.plan);
         let notes: Vec<String> = planned.report.notes.iter().map(ToString::to_string).collect();
         notes.join("\n")
@@ -178,7 +203,7 @@ pub(crate) fn compare(case: &str, text: &str, json: Option<&str>) {
 }
 
 /// Pretty JSON in which everything that fits one line is on one line.
-pub(crate) fn compact(document: &Document) -> String {
+pub(crate) fn compact(document: &impl Serialize) -> String {
     let pretty = serde_json::to_string_pretty(document).expect("a document is JSON");
     let mut lines: Vec<String> = Vec::new();
     let mut open = Vec::new();

@@ -118,6 +118,7 @@ mod tests {
         assert_eq!(rule("algorithm", json!("RoundRobin")).algorithm, Ok(Algorithm::RoundRobin));
         assert_eq!(rule("name", json!("")).name, "");
         assert_eq!(rule("state", json!("Deleting")).state, RuleState::Deleting);
+        assert_eq!(rule("state", json!("Paused")).state, RuleState::Active);
         assert_eq!(rule("publicport", json!(0)).public_port, 0);
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use ccm_core::exec::error::{Effect, Fault};
 use ccm_core::ids::{JobId, LoadBalancerRuleId, ProjectId, PublicIpId, VirtualMachineId};
 use ccm_core::observe::scope::Scope;
-use ccm_core::observe::{AddressState, AssociateJob, Listing};
+use ccm_core::observe::{AddressState, AssociateJob, Listing, RuleState};
 use ccm_core::version::Version;
 use serde_json::{Value, json};
 
@@ -300,6 +300,18 @@ async fn members_that_do_not_add_up_are_an_error() {
     let rule = LoadBalancerRuleId::parse("r1").unwrap();
     let error = client.members(&BTreeSet::from([rule])).await.unwrap_err();
     assert!(error.message.contains("count is 3"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_object_in_a_state_of_the_future_is_there_and_stops_nobody() {
+    let (client, _) = client(|request| match of(request, "command") {
+        "listFirewallRules" => ok(&json!({"count": 1, "firewallrule": [
+            {"id": "f1", "ipaddressid": "a1", "protocol": "tcp", "startport": 22,
+             "cidrlist": "0.0.0.0/0", "state": "Quarantined"}]})),
+        _ => ok(&json!({})),
+    });
+    let state = client.observe(&Scope::default()).await.unwrap();
+    assert_eq!(state.firewall_rules[0].state, RuleState::Active);
 }
 
 #[tokio::test(start_paused = true)]

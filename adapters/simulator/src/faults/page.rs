@@ -1,7 +1,5 @@
 //! Lists that do not show what is there.
 
-use serde_json::Value;
-
 /// What is wrong with a page of a list. `count` is always right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageFault {
@@ -27,7 +25,7 @@ impl PageFault {
     }
 
     /// Spoils the rows of a page.
-    pub(crate) fn spoil(self, rows: &mut Vec<Value>) {
+    pub(crate) fn spoil<T: Clone>(self, rows: &mut Vec<T>) {
         match self {
             Self::Short => drop(rows.pop()),
             Self::Duplicated => rows.extend(rows.last().cloned()),

@@ -1,13 +1,12 @@
 //! Accounts and projects: who calls, and for whom members of a project work.
 
-use serde_json::{Value, json};
-
+use crate::answer::Answer;
 use crate::cloud::{Cloud, Extra, Owner};
 use crate::commands::{Call, Entity, Kind, Param, may, must};
 use crate::error::{ApiError, JobFailure};
 use crate::jobs::{Accepted, Instance, Work, success};
 use crate::lists::{answer, equal, keyword_matches};
-use crate::object::Object;
+use crate::object::{Field, Object};
 use crate::resources::domain::Domain;
 use crate::resources::tag::{ResourceType, inline_tags};
 use crate::resources::user::User;
@@ -116,7 +115,7 @@ pub(crate) fn start_disable(
     Ok(Work::Done(Object::new().with("account", shown).into()))
 }
 
-fn account_json(cloud: &Cloud, key: Key<Account>) -> Object {
+fn account_json(cloud: &Cloud, key: Key<Account>) -> Object<'_> {
     let row = cloud.accounts.get(key);
     let state = row.map(|row| match row.state {
         State::Enabled => "enabled",
@@ -167,7 +166,7 @@ pub(crate) fn accept_project(_: &mut Cloud, _: &Call) -> Result<Accepted, ApiErr
 
 /// listProjects: those the caller belongs to, and with `listall` those an admin administers; a tag
 /// filter is accepted and ignored.
-pub(crate) fn list_projects(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn list_projects(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
     let id = call.params.key::<Project>("id");
     let sees_all = id.is_some() || call.params.flag("listall") == Some(true);
     let rows: Vec<_> = cloud
@@ -186,10 +185,11 @@ pub(crate) fn list_projects(cloud: &Cloud, call: &Call) -> Result<Value, ApiErro
     answer(cloud, call, "project", rows, |(_, row)| project_json(cloud, row))
 }
 
-fn project_json(cloud: &Cloud, row: &Project) -> Value {
+fn project_json<'a>(cloud: &'a Cloud, row: &'a Project) -> Object<'a> {
     let owner = row.members.first().and_then(|owner| cloud.accounts.get(*owner));
     let domain = cloud.domains.get(row.domain);
-    let owners: Vec<Value> = owner.iter().map(|account| json!({"account": account.name})).collect();
+    let owners: Field<'_> =
+        owner.iter().map(|account| Object::new().with("account", account.name.as_str())).collect();
     Object::new()
         .with("id", row.id.as_str())
         .with("name", row.name.as_str())
@@ -202,7 +202,6 @@ fn project_json(cloud: &Cloud, row: &Project) -> Value {
         .with("tags", inline_tags(cloud, ResourceType::Project, &row.id))
         .with("created", row.created.as_str())
         .merge_extra(&row.extra)
-        .into()
 }
 
 /// The account that CloudStack makes for a project, with the number of its domain; seen in limit

@@ -1,20 +1,19 @@
 //! listApis.
 
-use serde_json::Value;
-
 use crate::access::allows;
+use crate::answer::Answer;
 use crate::cloud::Cloud;
 use crate::commands::{Call, Command, Handler, Kind, Param, may};
 use crate::error::ApiError;
 use crate::lists::answer;
-use crate::object::Object;
+use crate::object::{Field, Object};
 use crate::versions::Feature;
 
 pub(crate) const LIST_PARAMS: &[Param] = &[may("name", Kind::Text)];
 
 /// listApis: what the caller may call. A name out of reach is an error, or since 4.23 the same as
 /// no name.
-pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
     let role = cloud.accounts.get(call.caller).map(|account| account.role);
     let allowed: Vec<&Command> = Command::all(&cloud.version)
         .filter(|command| role.is_some_and(|role| allows(role, command)))
@@ -39,17 +38,16 @@ fn is_other_case(cloud: &Cloud, name: &str) -> bool {
         .any(|command| command.name != name && command.name.eq_ignore_ascii_case(name))
 }
 
-fn describe(cloud: &Cloud, command: &Command) -> Value {
-    let params: Vec<Value> =
-        command.all_params(&cloud.version).map(|param| param_json(cloud, param).into()).collect();
+fn describe<'a>(cloud: &'a Cloud, command: &'static Command) -> Object<'a> {
+    let params: Field<'_> =
+        command.all_params(&cloud.version).map(|param| param_json(cloud, param)).collect();
     Object::new()
         .with("name", command.name)
         .with("isasync", matches!(command.handler, Handler::Job(_)))
         .with("params", params)
-        .into()
 }
 
-fn param_json(cloud: &Cloud, param: &Param) -> Object {
+fn param_json<'a>(cloud: &'a Cloud, param: &Param) -> Object<'a> {
     let (kind, length) = match param.kind {
         Kind::Text => ("string", 255),
         Kind::LongText(limit) => ("string", limit),

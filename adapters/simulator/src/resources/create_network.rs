@@ -3,6 +3,7 @@
 use ipnet::Ipv4Net;
 use serde_json::{Value, json};
 
+use crate::answer::Answer;
 use crate::cloud::{Cloud, Extra, Owner};
 use crate::commands::{Call, Entity, Kind, Param, may, must};
 use crate::error::{ApiError, JobFailure};
@@ -213,7 +214,7 @@ pub(crate) fn start_vpc(
 }
 
 /// createNetwork, at once: an isolated network, or a tier. No router serves it yet.
-pub(crate) fn create(cloud: &mut Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn create(cloud: &mut Cloud, call: &Call) -> Result<Answer, ApiError> {
     let params = &call.params;
     let vpc = params.key::<Vpc>("vpcid");
     let owner = match vpc {
@@ -242,7 +243,7 @@ pub(crate) fn create(cloud: &mut Cloud, call: &Call) -> Result<Value, ApiError> 
         extra: network_domain(call),
     });
     let row = cloud.networks.get(key).ok_or_else(ApiError::permission)?;
-    Ok(json!({"network": network::json(cloud, row)}))
+    Ok(Object::new().with("network", network::json(cloud, row)).into())
 }
 
 /// The network of `gateway` and `netmask`, which a tier must have and which must lie in its VPC.

@@ -2,10 +2,12 @@
 
 use serde_json::Value;
 
+use crate::answer::Answer;
 use crate::cloud::{Cloud, Owner, RuleState, rule_text};
 use crate::commands::{Call, Entity, Kind, Param, may, must, since};
 use crate::error::{ApiError, JobFailure};
 use crate::faults::RouterPart;
+use crate::faults::router::Routed;
 use crate::jobs::{Accepted, Instance, Work, success};
 use crate::lists::{Scope, TagFilter, answer, equal};
 use crate::object::Object;
@@ -84,7 +86,7 @@ pub(crate) const CREATE_PARAMS: &[Param] = &[
 pub(crate) const ID_PARAMS: &[Param] = &[must("id", Kind::Id(Entity::FirewallRule))];
 
 /// listFirewallRules, newest first; a keyword is ignored.
-pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
     let params = &call.params;
     let scope = Scope::of(cloud, call)?;
     let tags = TagFilter::read(params)?;
@@ -104,10 +106,10 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
                 && tags.passes(cloud, ResourceType::FirewallRule, &row.id)
         })
         .collect();
-    answer(cloud, call, "firewallrule", rows, |(_, row)| json(cloud, row).into())
+    answer(cloud, call, "firewallrule", rows, |(_, row)| json(cloud, row))
 }
 
-fn json(cloud: &Cloud, row: &FirewallRule) -> Object {
+fn json<'a>(cloud: &'a Cloud, row: &'a FirewallRule) -> Object<'a> {
     let address = cloud.addresses.get(row.address);
     let network = row.network.and_then(|key| cloud.networks.get(key));
     let vpc = row.vpc.and_then(|key| cloud.vpcs.get(key));
@@ -357,12 +359,14 @@ pub(crate) fn program(cloud: &mut Cloud, rule: Key<FirewallRule>) -> bool {
     accepted
 }
 
-/// What a push of a rule consists of; nothing where no router serves its network.
+/// What a push of a rule consists of; nothing where no router serves its network. That of a VPC
+/// comes with the VPC, before any tier needs it.
 pub(crate) fn pushes(cloud: &Cloud, rule: Key<FirewallRule>) -> Vec<RouterPart> {
-    let served = cloud
-        .firewall_rules
-        .get(rule)
-        .is_some_and(|row| row.network.is_none_or(|network| is_served(cloud, network)));
+    let served = cloud.firewall_rules.get(rule).is_some_and(|row| match (row.network, row.vpc) {
+        (Some(network), _) => is_served(cloud, network),
+        (None, Some(vpc)) => cloud.router.is_up(Routed::Vpc(vpc)),
+        (None, None) => false,
+    });
     if served { vec![RouterPart::Firewall] } else { Vec::new() }
 }
 

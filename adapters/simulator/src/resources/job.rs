@@ -1,7 +1,8 @@
 //! queryAsyncJobResult and listAsyncJobs.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::answer::Answer;
 use crate::cloud::{Cloud, Owner};
 use crate::commands::Handler;
 use crate::commands::{Call, Entity, Kind, Param, may, since};
@@ -24,7 +25,7 @@ const INSTANCE_KINDS: &[&str] =
     &["FirewallRule", "IpAddress", "NetworkAclItem", "VirtualMachine", "Vpc", "Network"];
 
 /// queryAsyncJobResult: jobs of one's own account, and of those that an admin administers.
-pub(crate) fn query(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn query(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
     let key = match call.params.key::<Job>("jobid") {
         Some(key) => key,
         None => by_resource(cloud, call)?,
@@ -77,7 +78,7 @@ fn by_resource(cloud: &Cloud, call: &Call) -> Result<Key<Job>, ApiError> {
 }
 
 /// listAsyncJobs: jobs in progress only.
-pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
     let rows: Vec<_> = cloud
         .jobs
         .iter()
@@ -86,10 +87,10 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
                 && matches!(job.state, JobState::Queued(_) | JobState::Running(_))
         })
         .collect();
-    answer(cloud, call, "asyncjobs", rows, |(_, job)| json(cloud, job).into())
+    answer(cloud, call, "asyncjobs", rows, |(_, job)| json(cloud, job))
 }
 
-fn json(cloud: &Cloud, job: &Job) -> Object {
+fn json<'a>(cloud: &'a Cloud, job: &'a Job) -> Object<'a> {
     let class = match &job.command.handler {
         Handler::Job(handler) => handler.class,
         Handler::Read(_) | Handler::Change(_) | Handler::Missing => "",
@@ -115,7 +116,7 @@ fn json(cloud: &Cloud, job: &Job) -> Object {
             .with("jobstatus", 1)
             .with("jobresultcode", 0)
             .with("jobresulttype", "object")
-            .with("jobresult", result.clone())
+            .with("jobresult", result)
             .with("completed", date(*at)),
         JobState::Failed { at, failure } => object
             .with("jobstatus", 2)
@@ -133,7 +134,7 @@ fn json(cloud: &Cloud, job: &Job) -> Object {
 }
 
 /// The management server that runs a job, or died with it.
-fn server(cloud: &Cloud) -> Object {
+fn server(cloud: &Cloud) -> Object<'_> {
     Object::new()
         .with("managementserverid", cloud.server_id.as_str())
         .with("managementservername", "ms1")

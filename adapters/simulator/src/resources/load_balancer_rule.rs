@@ -8,10 +8,12 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::answer::Answer;
 use crate::cloud::{Cloud, Owner, RuleState};
 use crate::commands::{Call, Entity, Kind, Param, changed, may, must, since};
 use crate::error::{ApiError, JobFailure};
 use crate::faults::RouterPart;
+use crate::faults::router::Routed;
 use crate::jobs::{Accepted, Work, success};
 use crate::lists::{Scope, TagFilter, answer, contains, equal, keyword_matches};
 use crate::object::Object;
@@ -81,7 +83,8 @@ pub(crate) enum PushError {
     /// The router refused.
     Refused,
     /// One VM is mapped twice with one address, which the database never gets over: a removal and
-    /// an assign of it overlapped (observed).
+    /// an assign of it overlapped (observed). An update of such a rule was never observed: here
+    /// what it stored stays, since only a refusal of the router undoes it.
     Doubled,
 }
 
@@ -152,7 +155,7 @@ pub(crate) const UPDATE_PARAMS: &[Param] = &[
 pub(crate) const ID_PARAMS: &[Param] = &[must("id", Kind::Id(Entity::LoadBalancerRule))];
 
 /// listLoadBalancerRules, oldest first.
-pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
     let params = &call.params;
     let scope = Scope::of(cloud, call)?;
     let tags = TagFilter::read(params)?;
@@ -178,7 +181,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
             std::iter::repeat_n(row, times)
         })
         .collect();
-    answer(cloud, call, "loadbalancerrule", rows, |row| json(cloud, row).into())
+    answer(cloud, call, "loadbalancerrule", rows, |row| json(cloud, row))
 }
 
 fn is_named(cloud: &Cloud, row: &LoadBalancerRule, name: &str) -> bool {
@@ -196,7 +199,7 @@ fn times_mapped(cloud: &Cloud, row: &LoadBalancerRule, vm: Key<VirtualMachine>) 
     present + if cloud.version.has(Feature::RulesBuried) { past } else { 0 }
 }
 
-pub(crate) fn json(cloud: &Cloud, row: &LoadBalancerRule) -> Object {
+pub(crate) fn json<'a>(cloud: &'a Cloud, row: &'a LoadBalancerRule) -> Object<'a> {
     let address = cloud.addresses.get(row.address);
     let network = cloud.networks.get(row.network);
     let cidrs =
@@ -383,7 +386,7 @@ pub(crate) fn has_router(cloud: &Cloud, network: Key<Network>) -> bool {
 
 /// Whether a network has a router that runs: one that is stopped gets no push.
 pub(crate) fn is_served(cloud: &Cloud, network: Key<Network>) -> bool {
-    has_router(cloud, network) && cloud.router.is_up(network)
+    has_router(cloud, network) && cloud.router.is_up(Routed::with(cloud, network))
 }
 
 /// What a push of a rule consists of: the first one on an address brings that too. Nothing without

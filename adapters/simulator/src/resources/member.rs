@@ -6,12 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use crate::answer::Answer;
 use crate::cloud::{Cloud, RuleState};
 use crate::commands::{Call, Entity, Kind, Param, may, must};
 use crate::error::{ApiError, JobFailure};
 use crate::jobs::{Accepted, Work, success};
+use crate::lists::whole_answer;
 use crate::object::Object;
 use crate::resources::load_balancer_rule::{
     LoadBalancerRule, PushError, changeable, doubled, push,
@@ -66,7 +68,7 @@ pub(crate) const LIST_PARAMS: &[Param] = &[
 
 /// listLoadBalancerRuleInstances. Page parameters are ignored; destroyed VMs are hidden although
 /// mapped.
-pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
     let params = &call.params;
     let row = params.key::<LoadBalancerRule>("id").and_then(|key| cloud.rules.get(key));
     let Some(row) = row else {
@@ -75,36 +77,24 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     if !cloud.may_use(call.caller, row.owner) {
         return Err(ApiError::permission());
     }
-    let mut body = Map::new();
     if params.flag("applied") == Some(false) {
-        return Ok(Value::Object(body));
+        return Ok(Object::new().into());
     }
-    let with_addresses = params.flag("lbvmips") == Some(true);
-    let mut entries: Vec<Value> = grouped(row)
+    let members: Vec<_> = grouped(row)
         .into_iter()
         .filter_map(|(vm, addresses)| Some((cloud.vms.get(vm)?, addresses)))
         .filter(|(vm, _)| vm.is_visible())
-        .map(|(vm, addresses)| {
-            let shown = virtual_machine::json(cloud, vm, &Details::all());
-            if with_addresses {
-                Object::new()
-                    .with("loadbalancerruleinstance", shown)
-                    .with("lbvmipaddresses", addresses)
-                    .into()
-            } else {
-                shown
-            }
-        })
         .collect();
-    if !entries.is_empty() {
-        let key = if with_addresses { "lbrulevmidip" } else { "loadbalancerruleinstance" };
-        body.insert("count".to_owned(), entries.len().into());
-        if let Some(fault) = cloud.page_fault {
-            fault.spoil(&mut entries);
+    let with_addresses = params.flag("lbvmips") == Some(true);
+    let key = if with_addresses { "lbrulevmidip" } else { "loadbalancerruleinstance" };
+    Ok(whole_answer(cloud, key, members.len(), members, |(vm, addresses)| {
+        let shown = virtual_machine::json(cloud, vm, &Details::all());
+        if with_addresses {
+            Object::new().with("loadbalancerruleinstance", shown).with("lbvmipaddresses", addresses)
+        } else {
+            shown
         }
-        body.insert(key.to_owned(), entries.into());
-    }
-    Ok(Value::Object(body))
+    }))
 }
 
 /// The members by their own age, each once with all its addresses.

@@ -3,6 +3,7 @@
 use ipnet::Ipv4Net;
 use serde_json::Value;
 
+use crate::answer::Answer;
 use crate::cloud::{Cloud, Extra, Owner};
 use crate::commands::{Call, Entity, Kind, Param, may, since};
 use crate::error::ApiError;
@@ -97,7 +98,7 @@ pub(crate) const LIST_PARAMS: &[Param] = &[
 ];
 
 /// listNetworks, newest first.
-pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
     let params = &call.params;
     let scope = Scope::of_networks(cloud, call)?;
     let tags = TagFilter::read(params)?;
@@ -125,7 +126,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     answer(cloud, call, "network", rows, |(_, row)| json(cloud, row))
 }
 
-pub(crate) fn json(cloud: &Cloud, row: &Network) -> Value {
+pub(crate) fn json<'a>(cloud: &'a Cloud, row: &'a Network) -> Object<'a> {
     let list = row.tier.and_then(|tier| tier.acl);
     let acl = list.and_then(|list| cloud.acl_lists.get(list));
     let vpc = row.vpc().and_then(|vpc| cloud.vpcs.get(vpc));
@@ -168,7 +169,6 @@ pub(crate) fn json(cloud: &Cloud, row: &Network) -> Value {
         .with("tags", inline_tags(cloud, ResourceType::Network, &row.id))
         .merge_extra(&row.extra)
         .of_release("network", &cloud.version)
-        .into()
 }
 
 /// How error texts show a network.
@@ -187,7 +187,7 @@ pub(crate) fn network_domain(row: &Network) -> &str {
 }
 
 /// Fields that are the same for every network here.
-fn constants(row: &Network) -> Object {
+fn constants(row: &Network) -> Object<'_> {
     Object::new()
         .with("canusefordeploy", true)
         .with("dns1", "192.0.2.53")

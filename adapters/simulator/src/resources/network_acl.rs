@@ -1,8 +1,7 @@
 //! Network ACL lists and their items: what they are and how they are listed. `change_acl.rs`
 //! changes them.
 
-use serde_json::Value;
-
+use crate::answer::Answer;
 use crate::cloud::{Cloud, Owner, RuleState};
 use crate::commands::{Call, Entity, Kind, Param, may, must};
 use crate::error::ApiError;
@@ -129,7 +128,7 @@ pub(crate) const UPDATE_PARAMS: &[Param] = item_params![
 pub(crate) const ID_PARAMS: &[Param] = &[must("id", Kind::Id(Entity::AclItem))];
 
 /// listNetworkACLLists, newest first; the default lists are everybody's.
-pub(crate) fn list_lists(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn list_lists(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
     let params = &call.params;
     let scope = Scope::of(cloud, call)?;
     let of_network = params.key::<Network>("networkid").map(|key| list_of(cloud, key));
@@ -150,10 +149,10 @@ pub(crate) fn list_lists(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> 
                 )
         })
         .collect();
-    answer(cloud, call, "networkacllist", rows, |(_, row)| list_json(cloud, row).into())
+    answer(cloud, call, "networkacllist", rows, |(_, row)| list_json(cloud, row))
 }
 
-pub(crate) fn list_json(cloud: &Cloud, row: &AclList) -> Object {
+pub(crate) fn list_json<'a>(cloud: &'a Cloud, row: &'a AclList) -> Object<'a> {
     let vpc = row.vpc.and_then(|key| cloud.vpcs.get(key));
     Object::new()
         .with("id", row.id.as_str())
@@ -165,7 +164,7 @@ pub(crate) fn list_json(cloud: &Cloud, row: &AclList) -> Object {
 
 /// listNetworkACLs, newest first; without a list or network, the items of the default lists are
 /// among them.
-pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
     let params = &call.params;
     let scope = Scope::of(cloud, call)?;
     let tags = TagFilter::read(params)?;
@@ -189,7 +188,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     if rows.iter().any(|(_, row)| row.damaged) {
         return Err(ApiError::internal(9999));
     }
-    answer(cloud, call, "networkacl", rows, |(_, row)| json(cloud, row).into())
+    answer(cloud, call, "networkacl", rows, |(_, row)| json(cloud, row))
 }
 
 fn list_of(cloud: &Cloud, network: Key<Network>) -> Option<Key<AclList>> {
@@ -218,7 +217,7 @@ fn action_name(row: &AclItem) -> &'static str {
     if row.allow { "Allow" } else { "Deny" }
 }
 
-pub(crate) fn json(cloud: &Cloud, row: &AclItem) -> Object {
+pub(crate) fn json<'a>(cloud: &'a Cloud, row: &'a AclItem) -> Object<'a> {
     let list = cloud.acl_lists.get(row.list);
     Object::new()
         .with("id", row.id.as_str())

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::answer::Answer;
 use crate::cloud::{Cloud, RuleState, rule_text};
 use crate::commands::{Call, Entity, Kind, Param, may, must, since};
 use crate::error::{ApiError, JobFailure};
@@ -49,7 +50,7 @@ pub(crate) const LIST_PARAMS: &[Param] = &[
 ];
 
 /// listPortForwardingRules, newest first.
-pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
     let params = &call.params;
     let scope = Scope::of(cloud, call)?;
     let tags = TagFilter::read(params)?;
@@ -71,12 +72,12 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
                 && tags.passes(cloud, ResourceType::FirewallRule, &row.id)
         })
         .collect();
-    answer(cloud, call, "portforwardingrule", rows, |(_, row)| json(cloud, row).into())
+    answer(cloud, call, "portforwardingrule", rows, |(_, row)| json(cloud, row))
 }
 
 /// Ports are texts, as observed. Rules of a world file forward to the same ports, and fields of the
 /// machine are absent.
-fn json(cloud: &Cloud, row: &PortForward) -> Object {
+fn json<'a>(cloud: &'a Cloud, row: &'a PortForward) -> Object<'a> {
     let address = cloud.addresses.get(row.address);
     let network = address.and_then(|on| on.network).and_then(|key| cloud.networks.get(key));
     let target = row.target.as_ref();

@@ -7,6 +7,7 @@ use std::net::Ipv4Addr;
 
 use serde_json::Value;
 
+use crate::answer::Answer;
 use crate::cloud::{Cloud, Owner, PUBLIC_NETWORK, RuleState};
 use crate::commands::{Call, Entity, Kind, Param, may, since};
 use crate::error::{ApiError, JobFailure};
@@ -107,7 +108,7 @@ pub(crate) const DISASSOCIATE_PARAMS: &[Param] =
     &[may("id", Kind::Id(Entity::Address)), since("ipaddress", Kind::Text, "4.19.0")];
 
 /// listPublicIpAddresses, by address. By default only addresses in state Allocated are shown.
-pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
     let params = &call.params;
     let states = asked_states(cloud, params)?;
     let scope = Scope::of(cloud, call)?;
@@ -141,7 +142,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         .collect();
     rows.sort_by_key(|(_, row)| row.address);
     answer(cloud, call, "publicipaddress", rows, |(key, row)| {
-        row_json(cloud, key, row, with_rules.contains(&key)).into()
+        row_json(cloud, key, row, with_rules.contains(&key))
     })
 }
 
@@ -172,11 +173,16 @@ fn matches_keyword(params: &Params, row: &PublicIp) -> bool {
 }
 
 /// One address as commands about it show it.
-pub(crate) fn json(cloud: &Cloud, key: Key<PublicIp>, row: &PublicIp) -> Object {
+pub(crate) fn json<'a>(cloud: &'a Cloud, key: Key<PublicIp>, row: &'a PublicIp) -> Object<'a> {
     row_json(cloud, key, row, has_rules(cloud, key))
 }
 
-fn row_json(cloud: &Cloud, key: Key<PublicIp>, row: &PublicIp, has_rules: bool) -> Object {
+fn row_json<'a>(
+    cloud: &'a Cloud,
+    key: Key<PublicIp>,
+    row: &'a PublicIp,
+    has_rules: bool,
+) -> Object<'a> {
     let network = row.network.and_then(|network| cloud.networks.get(network));
     let vpc = row.vpc.and_then(|vpc| cloud.vpcs.get(vpc));
     let vm = row.static_nat.and_then(|vm| cloud.vms.get(vm));

@@ -1,9 +1,7 @@
 //! Addresses that are set apart: reserved for an account without serving anything (from 4.17), or
 //! in quarantine after a release (from 4.19).
 
-use jiff::Timestamp;
-use serde_json::Value;
-
+use crate::answer::Answer;
 use crate::cloud::{Cloud, Owner};
 use crate::commands::{Call, Entity, Kind, Param, may, must};
 use crate::error::ApiError;
@@ -13,6 +11,7 @@ use crate::resources::public_ip::{AddressState, PublicIp, json};
 use crate::resources::resource_limit::check_public_ips;
 use crate::table::Key;
 use crate::versions::Feature;
+use jiff::Timestamp;
 
 /// An address that only its last owner may have again, until an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +41,7 @@ pub(crate) const RESERVE_PARAMS: &[Param] =
 pub(crate) const ID_PARAMS: &[Param] = &[must("id", Kind::Id(Entity::Address))];
 
 /// reserveIpAddress: a free address gets an owner and the state Reserved, at once.
-pub(crate) fn reserve(cloud: &mut Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn reserve(cloud: &mut Cloud, call: &Call) -> Result<Answer, ApiError> {
     let owner = call.params.key("projectid").map_or(Owner::Account(call.caller), Owner::Project);
     let key = asked(call);
     check_public_ips(cloud, owner)?;
@@ -62,7 +61,7 @@ pub(crate) fn reserve(cloud: &mut Cloud, call: &Call) -> Result<Value, ApiError>
 }
 
 /// releaseIpAddress: a reserved address is free again, at once.
-pub(crate) fn release(cloud: &mut Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn release(cloud: &mut Cloud, call: &Call) -> Result<Answer, ApiError> {
     let key = asked(call);
     let owner = cloud.addresses.get(key).and_then(|row| row.owner);
     if !owner.is_some_and(|owner| cloud.may_use(call.caller, owner)) {
@@ -75,7 +74,7 @@ pub(crate) fn release(cloud: &mut Cloud, call: &Call) -> Result<Value, ApiError>
             row.owner = None;
             row.allocated = None;
             row.quarantine = quarantine;
-            Ok(success())
+            Ok(success().into())
         }
         Some(_) | None => Err(ApiError::invalid("Ip address is not in reserved state")),
     }

@@ -1,7 +1,6 @@
 //! How many public IP addresses accounts, projects and whole domains may hold.
 
-use serde_json::Value;
-
+use crate::answer::Answer;
 use crate::cloud::{Cloud, Owner};
 use crate::commands::{Call, Entity, Kind, Param, may, must};
 use crate::error::ApiError;
@@ -77,7 +76,7 @@ pub(crate) const UPDATE_PARAMS: &[Param] = &[
 
 /// updateResourceLimit: of a project, of an account in a domain, or of a whole domain. A negative
 /// number lifts the limit. Limits of other resources are accepted and have no effect.
-pub(crate) fn update(cloud: &mut Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn update(cloud: &mut Cloud, call: &Call) -> Result<Answer, ApiError> {
     let asked = call.params.number("max").unwrap_or(-1);
     let kind = call.params.text("resourcetype").unwrap_or_default().to_owned();
     let limit = usize::try_from(asked).ok();

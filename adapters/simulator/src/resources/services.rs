@@ -1,8 +1,7 @@
 //! The services of networks and VPCs with their providers and capabilities, as virtual routers
 //! offer them.
 
-use serde_json::{Value, json};
-
+use crate::object::{Field, Object};
 use crate::resources::network::Network;
 use crate::versions::{Feature, Version};
 use crate::world::LbScheme;
@@ -43,7 +42,7 @@ const STICKINESS: &str = r#"[{"methodname":"LbCookie","paramlist":[{"paramname":
 const COUNTERS: &str = r#"[{"methodname":"CPU","paramlist":[]},{"methodname":"MEMORY","paramlist":[]},{"methodname":"VIRTUALROUTER","paramlist":[]}]"#;
 
 /// `service` of a network: each with its one provider and what the provider can do.
-pub(crate) fn of_network(network: &Network, version: &Version) -> Value {
+pub(crate) fn of_network<'a>(network: &'a Network, version: &Version) -> Field<'a> {
     let in_vpc = network.tier.is_some();
     let router = if in_vpc { "VpcVirtualRouter" } else { "VirtualRouter" };
     let internal = network.offering.lb_scheme == LbScheme::Internal;
@@ -55,43 +54,57 @@ pub(crate) fn of_network(network: &Network, version: &Version) -> Value {
             let provider = if is_internal { "InternalLbVm" } else { router };
             let capabilities =
                 if is_internal { internal_lb() } else { capabilities(name, in_vpc, version) };
-            json!({"name": name, "provider": [{"name": provider}], "capability": capabilities})
+            Object::new()
+                .with("name", name.as_str())
+                .with("provider", providers(&[provider]))
+                .with("capability", capabilities)
         })
         .collect()
 }
 
 /// What machines that balance load inside a VPC can do.
-fn internal_lb() -> Vec<Value> {
+fn internal_lb() -> Field<'static> {
     [
         ("LbSchemes", "Internal"),
         ("SupportedLBIsolation", "dedicated"),
         ("SupportedLbAlgorithms", "roundrobin,leastconn,source"),
         ("SupportedProtocols", "tcp, udp, tcp-proxy"),
     ]
-    .iter()
-    .map(|(name, value)| json!({"name": name, "value": value, "canchooseservicecapability": false}))
+    .into_iter()
+    .map(|(name, value)| capability(name, value, false))
     .collect()
 }
 
 /// `service` of a VPC: names and providers only.
-pub(crate) fn of_vpc(services: &[String], internal: bool) -> Value {
+pub(crate) fn of_vpc(services: &[String], internal: bool) -> Field<'_> {
     services
         .iter()
         .map(|name| {
-            let providers = if internal && name == "Lb" {
-                json!([{"name": "VpcVirtualRouter"}, {"name": "InternalLbVm"}])
+            let names: &[&str] = if internal && name == "Lb" {
+                &["VpcVirtualRouter", "InternalLbVm"]
             } else {
-                json!([{"name": "VpcVirtualRouter"}])
+                &["VpcVirtualRouter"]
             };
-            json!({"name": name, "provider": providers})
+            Object::new().with("name", name.as_str()).with("provider", providers(names))
         })
         .collect()
 }
 
-fn capabilities(service: &str, in_vpc: bool, version: &Version) -> Vec<Value> {
+fn providers<'a>(names: &[&'a str]) -> Field<'a> {
+    names.iter().map(|name| Object::new().with("name", *name)).collect()
+}
+
+fn capability(name: &'static str, value: &'static str, choosable: bool) -> Object<'static> {
+    Object::new()
+        .with("name", name)
+        .with("value", value)
+        .with("canchooseservicecapability", choosable)
+}
+
+fn capabilities(service: &str, in_vpc: bool, version: &Version) -> Field<'static> {
     let ssl = version.has(Feature::SslOffload);
     // The third part tells whether an offering may choose the capability.
-    let known: &[(&str, &str, bool)] = match service {
+    let known: &'static [(&'static str, &'static str, bool)] = match service {
         "Dhcp" => &[("DhcpAccrossMultipleSubnets", "true", false)],
         "Dns" => &[("AllowDnsSuffixModification", "true", false)],
         "Firewall" => &[
@@ -137,7 +150,7 @@ fn capabilities(service: &str, in_vpc: bool, version: &Version) -> Vec<Value> {
             } else {
                 *value
             };
-            json!({"name": name, "value": value, "canchooseservicecapability": choosable})
+            capability(name, value, *choosable)
         })
         .collect()
 }

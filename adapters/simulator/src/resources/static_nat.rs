@@ -1,7 +1,6 @@
 //! Static NAT: an address mapped as a whole to one virtual machine.
 
-use serde_json::Value;
-
+use crate::answer::Answer;
 use crate::cloud::Cloud;
 use crate::commands::{Call, Entity, Kind, Param, may, must};
 use crate::error::{ApiError, JobFailure};
@@ -21,7 +20,7 @@ pub(crate) const ENABLE_PARAMS: &[Param] = &[
 pub(crate) const DISABLE_PARAMS: &[Param] = &[must("ipaddressid", Kind::Id(Entity::Address))];
 
 /// enableStaticNat, at once. An address of a VPC is bound to the machine's tier.
-pub(crate) fn enable(cloud: &mut Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn enable(cloud: &mut Cloud, call: &Call) -> Result<Answer, ApiError> {
     let key = address(call);
     let vm = call.params.required::<VirtualMachine>("virtualmachineid");
     let row = cloud.addresses.get(key).ok_or_else(ApiError::permission)?;
@@ -51,7 +50,7 @@ pub(crate) fn enable(cloud: &mut Cloud, call: &Call) -> Result<Value, ApiError> 
         row.static_nat = Some(vm);
         row.network = network;
     }
-    Ok(success())
+    Ok(success().into())
 }
 
 /// Load-balancer rules and port forwardings exclude static NAT; firewall rules do not.

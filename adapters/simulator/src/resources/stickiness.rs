@@ -3,14 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::answer::Answer;
 use crate::cloud::Cloud;
 use crate::commands::{Call, Entity, Kind, Param, may, must};
 use crate::error::{ApiError, JobFailure};
 use crate::jobs::{Accepted, Instance, Work, success};
 use crate::lists::equal;
-use crate::object::Object;
+use crate::object::{Field, Object};
 use crate::params::Params;
 use crate::resources::load_balancer_rule::LoadBalancerRule;
 use crate::table::{Key, Row};
@@ -158,7 +159,7 @@ pub(crate) fn start_delete(
 }
 
 /// listLBStickinessPolicies: one wrapper for the rule, with its policy or without.
-pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
     let by_id = call.params.key::<Stickiness>("id").and_then(|key| cloud.stickiness.get(key));
     let asked = call.params.key("lbruleid").or(by_id.map(|row| row.rule));
     let Some(key) = asked else {
@@ -170,7 +171,7 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
 }
 
 /// listLBHealthCheckPolicies: a virtual router has none.
-pub(crate) fn list_health(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn list_health(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
     let Some(key) = call.params.key("lbruleid") else {
         return Err(ApiError::invalid(
             "load balancer rule ID and health check policy ID can't be null",
@@ -206,12 +207,18 @@ fn rule_of<'a>(
 }
 
 /// A list of one object, or of nothing if its rule is gone or somebody else's.
-fn one(cloud: &Cloud, call: &Call, rule: Key<LoadBalancerRule>, key: &str, shown: Object) -> Value {
+fn one(
+    cloud: &Cloud,
+    call: &Call,
+    rule: Key<LoadBalancerRule>,
+    key: &str,
+    shown: Object<'_>,
+) -> Answer {
     let owner = cloud.rules.get(rule).map(|row| row.owner);
     if owner.is_some_and(|owner| cloud.may_use(call.caller, owner)) {
-        Object::new().with("count", 1).with(key, vec![Value::from(shown)]).into()
+        Answer::list(1, key, vec![shown], |shown| shown)
     } else {
-        json!({})
+        Object::new().into()
     }
 }
 
@@ -239,8 +246,8 @@ fn wrapper(
     cloud: &Cloud,
     rule: Key<LoadBalancerRule>,
     shown: impl Fn(&Stickiness) -> bool,
-) -> Object {
-    let policies: Vec<Value> = policies_of(cloud, rule)
+) -> Object<'_> {
+    let policies: Field<'_> = policies_of(cloud, rule)
         .into_iter()
         .filter_map(|key| cloud.stickiness.get(key))
         .filter(|row| shown(row))
@@ -251,13 +258,12 @@ fn wrapper(
                 .with("methodname", row.method.as_str())
                 .with("params", json!(row.params))
                 .maybe("state", row.revoked.then_some("Revoked"))
-                .into()
         })
         .collect();
     rule_fields(cloud, rule).with("stickinesspolicy", policies)
 }
 
-fn rule_fields(cloud: &Cloud, rule: Key<LoadBalancerRule>) -> Object {
+fn rule_fields(cloud: &Cloud, rule: Key<LoadBalancerRule>) -> Object<'_> {
     let Some(row) = cloud.rules.get(rule) else {
         return Object::new();
     };

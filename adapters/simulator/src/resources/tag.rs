@@ -2,14 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json};
-
+use crate::answer::Answer;
 use crate::cloud::{Cloud, Owner};
 use crate::commands::{Call, Kind, Param, may, must};
 use crate::error::{ApiError, JobFailure};
 use crate::jobs::{Accepted, Work, success};
 use crate::lists::{Scope, answer, equal};
-use crate::object::Object;
+use crate::object::{Field, Object};
 use crate::table::{Key, Row, Table};
 
 /// One tag of one object.
@@ -127,18 +126,18 @@ pub(crate) fn tags_of<'a>(
 }
 
 /// `tags` of most objects: key and value only.
-pub(crate) fn inline_tags(cloud: &Cloud, kind: ResourceType, id: &str) -> Value {
-    tags_of(cloud, kind, id).map(|tag| json!({"key": tag.key, "value": tag.value})).collect()
-}
-
-/// `tags` of VMs and zones: whole tag objects without the domain's path.
-pub(crate) fn full_tags(cloud: &Cloud, kind: ResourceType, id: &str) -> Value {
+pub(crate) fn inline_tags<'a>(cloud: &'a Cloud, kind: ResourceType, id: &'a str) -> Field<'a> {
     tags_of(cloud, kind, id)
-        .map(|tag| Value::from(tag_json(cloud, tag).without(&["domainpath"])))
+        .map(|tag| Object::new().with("key", tag.key.as_str()).with("value", tag.value.as_str()))
         .collect()
 }
 
-fn tag_json(cloud: &Cloud, tag: &Tag) -> Object {
+/// `tags` of VMs and zones: whole tag objects without the domain's path.
+pub(crate) fn full_tags<'a>(cloud: &'a Cloud, kind: ResourceType, id: &'a str) -> Field<'a> {
+    tags_of(cloud, kind, id).map(|tag| tag_json(cloud, tag).without(&["domainpath"])).collect()
+}
+
+fn tag_json<'a>(cloud: &'a Cloud, tag: &'a Tag) -> Object<'a> {
     Object::new()
         .with("key", tag.key.as_str())
         .with("value", tag.value.as_str())
@@ -196,7 +195,7 @@ pub(crate) const DELETE_PARAMS: &[Param] =
     &[may("tags", Kind::Map), must("resourcetype", Kind::Text), must("resourceids", Kind::List)];
 
 /// listTags. Tags of deleted load-balancer rules are among them.
-pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
     let params = &call.params;
     let scope = Scope::of(cloud, call)?;
     let rows: Vec<_> = cloud
@@ -212,15 +211,15 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
                 && params.text("customer").is_none()
         })
         .collect();
-    answer(cloud, call, "tag", rows, |tag| tag_json(cloud, tag).into())
+    answer(cloud, call, "tag", rows, |tag| tag_json(cloud, tag))
 }
 
 pub(crate) const LIST_DETAILS_PARAMS: &[Param] =
     &[must("resourcetype", Kind::Text), may("resourceid", Kind::Text), may("key", Kind::Text)];
 
 /// listResourceDetails: only admins can add details, and nobody does here.
-pub(crate) fn list_details(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
-    answer(cloud, call, "resourcedetail", Vec::<Value>::new(), |row| row)
+pub(crate) fn list_details(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
+    answer(cloud, call, "resourcedetail", Vec::new(), |()| Object::new())
 }
 
 /// createTags: all or nothing, and all of it inside the job.

@@ -1,10 +1,6 @@
 //! Users of accounts and their API key pairs (several per user, with rules and dates, from 4.23).
 
-use jiff::Timestamp;
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
-use serde_json::Value;
-
+use crate::answer::Answer;
 use crate::cloud::{Cloud, Owner};
 use crate::commands::{Call, Entity, Kind, Param, may, must};
 use crate::error::{ApiError, JobFailure};
@@ -15,6 +11,9 @@ use crate::params::Params;
 use crate::resources::account::Account;
 use crate::table::{Key, Row};
 use crate::world::{KeyRule, Permission, Role, State};
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 
 /// A user of an account.
 #[derive(Debug, Clone)]
@@ -131,11 +130,11 @@ pub(crate) fn start_register(
         end: asked_date(&call.params, "enddate")?,
         created: date(cloud.now),
     };
-    let shown = pair_json(cloud, key, &pair);
+    let result = Object::new().with("userkeys", pair_json(cloud, key, &pair)).into();
     if let Some(user) = cloud.users.get_mut(key) {
         user.pairs.push(pair);
     }
-    Ok(Work::Done(Object::new().with("userkeys", shown).into()))
+    Ok(Work::Done(result))
 }
 
 /// `rules[i].rule` and `.permission`.
@@ -168,7 +167,7 @@ fn asked_date(params: &Params, name: &str) -> Result<Option<Timestamp>, JobFailu
 }
 
 /// listUserKeys: the pairs of a user, by default of the caller's account, with their secrets.
-pub(crate) fn list_keys(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn list_keys(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
     let scope = Scope::of(cloud, call)?;
     let params = &call.params;
     let asked = params.key::<User>("userid");
@@ -186,10 +185,10 @@ pub(crate) fn list_keys(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
         .filter(|(_, pair)| params.agrees("keypairid", |id| equal(&pair.id, id)))
         .filter(|(_, pair)| params.agrees("keyword", |keyword| contains(&pair.name, keyword)))
         .collect();
-    answer(cloud, call, "userapikey", rows, |(key, pair)| pair_json(cloud, key, pair).into())
+    answer(cloud, call, "userapikey", rows, |(key, pair)| pair_json(cloud, key, pair))
 }
 
-fn pair_json(cloud: &Cloud, key: Key<User>, pair: &KeyPair) -> Object {
+fn pair_json<'a>(cloud: &'a Cloud, key: Key<User>, pair: &'a KeyPair) -> Object<'a> {
     let user = cloud.users.get(key);
     let account = user.and_then(|user| cloud.accounts.get(user.account));
     let owner = user.map(|user| cloud.owner_fields(Owner::Account(user.account)));

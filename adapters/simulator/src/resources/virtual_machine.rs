@@ -1,13 +1,14 @@
 //! Virtual machines and their NICs: what they are and how they are listed. `vm_life.rs` and
 //! `vm_nics.rs` change them.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::answer::Answer;
 use crate::cloud::{Cloud, Extra, Owner};
 use crate::commands::{Call, Entity, Kind, Param, may, since};
 use crate::error::ApiError;
 use crate::lists::{Scope, TagFilter, answer, contains, equal, keyword_matches};
-use crate::object::Object;
+use crate::object::{Field, Object};
 use crate::params::Params;
 use crate::resources::network::Network;
 use crate::resources::public_ip::PublicIp;
@@ -121,7 +122,7 @@ pub(crate) const LIST_PARAMS: &[Param] = &[
 ];
 
 /// listVirtualMachines, oldest first. Only root admins see destroyed machines.
-pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
     let params = &call.params;
     if params.text("id").is_some() && params.text("ids").is_some() {
         return Err(ApiError::invalid("Specify either id or ids but not both parameters"));
@@ -156,12 +157,13 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     // Asked for both, CloudStack shows machines of projects before the caller's own.
     rows.sort_by_key(|(_, row)| matches!(row.owner, Owner::Account(_)));
     answer(cloud, call, "virtualmachine", rows, |(key, row)| {
-        let mut shown = json(cloud, row, &details);
-        if let (Some(fields), true) = (shown.as_object_mut(), sees_destroyed) {
-            fields.insert("displayvm".to_owned(), true.into());
-            fields.insert("instancename".to_owned(), instance_name(cloud, key, row).into());
+        let shown = json(cloud, row, &details);
+        if sees_destroyed {
+            let name = instance_name(cloud, key, row);
+            shown.with("displayvm", true).with("instancename", name)
+        } else {
+            shown
         }
-        shown
     })
 }
 
@@ -270,7 +272,7 @@ impl Details {
     }
 }
 
-pub(crate) fn json(cloud: &Cloud, row: &VirtualMachine, details: &Details) -> Value {
+pub(crate) fn json<'a>(cloud: &'a Cloud, row: &'a VirtualMachine, details: &Details) -> Object<'a> {
     let creator = row.creator.and_then(|key| cloud.users.get(key));
     let nics = shown_nics(cloud, row, details);
     let host = (row.state == VmState::Running).then_some("Enabled");
@@ -319,7 +321,7 @@ pub(crate) fn json(cloud: &Cloud, row: &VirtualMachine, details: &Details) -> Va
             object = object.without(fields);
         }
     }
-    object.of_release("virtualmachine", &cloud.version).into()
+    object.of_release("virtualmachine", &cloud.version)
 }
 
 /// The NICs of an answer by device. CloudStack reads one row per NIC and tag and forgets the
@@ -357,30 +359,35 @@ fn static_nat_of<'a>(cloud: &'a Cloud, row: &VirtualMachine) -> Option<&'a Publi
 /// What an interface of a machine that went down does not show.
 const NIC_FIELDS: &[&str] = &["broadcasturi", "isolationuri"];
 
-fn nics_json(
-    cloud: &Cloud,
+fn nics_json<'a>(
+    cloud: &'a Cloud,
     row: &VirtualMachine,
-    nics: &[(usize, &Nic)],
-    public: Option<&PublicIp>,
-) -> Value {
+    nics: &[(usize, &'a Nic)],
+    public: Option<&'a PublicIp>,
+) -> Field<'a> {
     let hidden = if row.is_down() { NIC_FIELDS } else { &[] };
-    let shown = |(device, nic): &(usize, &Nic)| {
+    let shown = |(device, nic): &(usize, &'a Nic)| {
         let public = public.filter(|public| public.network == Some(nic.network));
         nic_json(cloud, nic, *device)
             .maybe("publicip", public.map(|public| public.address.to_string()))
             .maybe("publicipid", public.map(|public| public.id.as_str()))
             .without(hidden)
     };
-    nics.iter().map(|nic| Value::from(shown(nic))).collect()
+    nics.iter().map(shown).collect()
 }
 
-fn nic_json(cloud: &Cloud, nic: &Nic, device: usize) -> Object {
+fn nic_json<'a>(cloud: &'a Cloud, nic: &'a Nic, device: usize) -> Object<'a> {
     let network = cloud.networks.get(nic.network);
     // CloudStack fills in the VPC for the row that makes the VM's entry only.
     let vpc =
         network.filter(|_| device == 0).and_then(Network::vpc).and_then(|key| cloud.vpcs.get(key));
-    let secondary: Vec<Value> =
-        nic.secondary.iter().map(|(id, address)| json!({"id": id, "ipaddress": address})).collect();
+    let secondary: Field<'_> = nic
+        .secondary
+        .iter()
+        .map(|(id, address)| {
+            Object::new().with("id", id.as_str()).with("ipaddress", address.as_str())
+        })
+        .collect();
     let enabled = cloud.version.has(Feature::NicEnabled).then_some(true);
     let has_devices = cloud.version.has(Feature::NicDevices);
     Object::new()

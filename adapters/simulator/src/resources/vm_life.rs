@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 
 use serde_json::{Value, json};
 
+use crate::answer::Answer;
 use crate::cloud::{Cloud, Extra, Owner, RuleState};
 use crate::commands::{Call, Entity, Kind, Param, may, must};
 use crate::error::{ApiError, JobFailure};
@@ -332,14 +333,13 @@ pub(crate) fn finish(
         Change::To(state) => set_state(cloud, key, state),
         Change::Expunged => set_state(cloud, key, VmState::Expunging),
     }
-    let shown = cloud.vms.get(key).map(|row| json(cloud, row, details));
+    let row = cloud.vms.get(key);
+    let result =
+        row.map(|row| Object::new().with("virtualmachine", json(cloud, row, details)).into());
     if change == Change::Expunged {
         expunge(cloud, key);
     }
-    match shown {
-        Some(shown) => Ok(Object::new().with("virtualmachine", shown).into()),
-        None => Err(JobFailure::internal("Failed to find the virtual machine")),
-    }
+    result.ok_or_else(|| JobFailure::internal("Failed to find the virtual machine"))
 }
 
 /// Gives a machine a state. The first machine to run in a network brings up its router; a
@@ -424,7 +424,7 @@ pub(crate) fn rules_of(cloud: &Cloud, vm: Key<VirtualMachine>) -> Vec<Key<LoadBa
 }
 
 /// recoverVirtualMachine: only admins recover.
-pub(crate) fn recover(cloud: &mut Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn recover(cloud: &mut Cloud, call: &Call) -> Result<Answer, ApiError> {
     if !cloud.is_root(call.caller) {
         return Err(ApiError::new(
             531,
@@ -438,7 +438,7 @@ pub(crate) fn recover(cloud: &mut Cloud, call: &Call) -> Result<Value, ApiError>
 }
 
 /// updateVirtualMachine: names change at once, whatever the machine does.
-pub(crate) fn update(cloud: &mut Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn update(cloud: &mut Cloud, call: &Call) -> Result<Answer, ApiError> {
     let params = &call.params;
     let key = params.required::<VirtualMachine>("id");
     let owner = cloud.vms.get(key).filter(|row| row.is_visible()).map(|row| row.owner);
@@ -455,7 +455,7 @@ pub(crate) fn update(cloud: &mut Cloud, call: &Call) -> Result<Value, ApiError> 
     shown(cloud, key)
 }
 
-fn shown(cloud: &Cloud, key: Key<VirtualMachine>) -> Result<Value, ApiError> {
+fn shown(cloud: &Cloud, key: Key<VirtualMachine>) -> Result<Answer, ApiError> {
     let row = cloud.vms.get(key).ok_or_else(ApiError::permission)?;
     let shown = json(cloud, row, &Details::all());
     Ok(Object::new().with("virtualmachine", shown).into())

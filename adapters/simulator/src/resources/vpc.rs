@@ -1,7 +1,6 @@
 //! Virtual private clouds.
 
-use serde_json::Value;
-
+use crate::answer::Answer;
 use crate::cloud::{Cloud, Extra, Owner};
 use crate::commands::{Call, Entity, Kind, Param, may};
 use crate::error::ApiError;
@@ -65,7 +64,7 @@ pub(crate) const LIST_PARAMS: &[Param] = &[
 ];
 
 /// listVPCs, newest first; name and display text are substrings. Renders every tier.
-pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
     let params = &call.params;
     let scope = Scope::of(cloud, call)?;
     let tags = TagFilter::read(params)?;
@@ -90,8 +89,8 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
     answer(cloud, call, "vpc", rows, |(key, row)| json(cloud, key, row))
 }
 
-pub(crate) fn json(cloud: &Cloud, key: Key<Vpc>, row: &Vpc) -> Value {
-    let tiers: Vec<Value> = cloud
+pub(crate) fn json<'a>(cloud: &'a Cloud, key: Key<Vpc>, row: &'a Vpc) -> Object<'a> {
+    let tiers: Vec<Object<'_>> = cloud
         .networks
         .iter()
         .filter(|(_, network)| network.vpc() == Some(key))
@@ -121,7 +120,6 @@ pub(crate) fn json(cloud: &Cloud, key: Key<Vpc>, row: &Vpc) -> Value {
         .merge(cloud.owner_fields(row.owner))
         .merge_extra(&row.extra)
         .of_release("vpc", &cloud.version)
-        .into()
 }
 
 /// How error texts show a VPC.

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::answer::Answer;
 use crate::cloud::{Cloud, Owner};
 use crate::commands::{Call, Entity, Kind, Param, may, since};
 use crate::error::ApiError;
@@ -18,7 +19,7 @@ pub(crate) const LIST_PARAMS: &[Param] = &[
 ];
 
 /// listZones. Users do not see a disabled one. A keyword counts only when neither id nor name is given.
-pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
     let zone = &cloud.zone;
     let id = call.params.key::<()>("id").is_none_or(|id| id.number() == 1)
         && call.params.keys::<()>("ids").is_none_or(|ids| !ids.is_empty());
@@ -56,7 +57,6 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
             .with("tags", full_tags(cloud, ResourceType::Zone, &zone.id))
             .merge_extra(&zone.extra)
             .of_release("zone", &cloud.version)
-            .into()
     })
 }
 
@@ -68,7 +68,7 @@ pub(crate) const LIST_SERVERS_PARAMS: &[Param] = &[
 ];
 
 /// listManagementServers and listManagementServersMetrics: the one server.
-pub(crate) fn list_servers(cloud: &Cloud, call: &Call) -> Result<Value, ApiError> {
+pub(crate) fn list_servers(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
     let version = cloud.version.to_string();
     let shown = call.params.agrees("id", |id| equal(&cloud.server_id, id))
         && call.params.agrees("name", |name| equal(SERVER_NAME, name))
@@ -87,7 +87,6 @@ pub(crate) fn list_servers(cloud: &Cloud, call: &Call) -> Result<Value, ApiError
             .with("agentscount", 0)
             .with("lastagents", json!([]))
             .with("pendingjobscount", 0)
-            .into()
     })
 }
 
@@ -96,17 +95,18 @@ const SERVER_NAME: &str = "localhost";
 
 /// listCapabilities: one object instead of a list.
 #[expect(clippy::unnecessary_wraps, reason = "the signature of all commands")]
-pub(crate) fn capabilities(cloud: &Cloud, _: &Call) -> Result<Value, ApiError> {
+pub(crate) fn capabilities(cloud: &Cloud, _: &Call) -> Result<Answer, ApiError> {
     let settings = &cloud.settings;
-    let throttled = settings.throttling.then_some(());
-    let capability = known_capabilities(cloud)
-        .maybe("apilimitinterval", throttled.map(|()| settings.throttling_interval.as_secs()))
-        .maybe("apilimitmax", throttled.map(|()| settings.throttling_max));
-    Ok(Object::new().with("capability", capability).into())
+    let mut capability = known_capabilities(cloud);
+    if settings.throttling {
+        capability["apilimitinterval"] = settings.throttling_interval.as_secs().into();
+        capability["apilimitmax"] = settings.throttling_max.into();
+    }
+    Ok(json!({"capability": capability}).into())
 }
 
-fn known_capabilities(cloud: &Cloud) -> Object {
-    let Value::Object(known) = (json!({
+fn known_capabilities(cloud: &Cloud) -> Value {
+    json!({
         "additionalconfigenabled": false,
         "allowusercreateprojects": true,
         "allowuserexpungerecovervm": false,
@@ -137,10 +137,7 @@ fn known_capabilities(cloud: &Cloud) -> Object {
         "snapshotshowchainsize": false,
         "supportELB": "false",
         "userpublictemplateenabled": true,
-    })) else {
-        return Object::new();
-    };
-    Object::from(known)
+    })
 }
 
 #[cfg(test)]
