@@ -663,7 +663,7 @@ mod tests {
         let args = args(&[
             "--allocate-node-cidrs=true",
             "--configure-cloud-routes=false",
-            "--cluster-name=prod",
+            "--allow-untagged-cloud",
             "--logtostderr",
             "--stderrthreshold",
             "2",
@@ -673,7 +673,7 @@ mod tests {
         let warnings = args.warnings();
         for word in [
             "allocate-node-cidrs",
-            "cluster-name",
+            "allow-untagged-cloud",
             "logtostderr",
             "stderrthreshold",
             "\"aws\"",

@@ -28,7 +28,7 @@ macro_rules! legacy {
 
 legacy! {
     "objects in CloudStack are marked with `cluster-id`":
-        value "cluster-name", switch "allow-untagged-cloud";
+        switch "allow-untagged-cloud";
     "there are no volumes here":
         value "external-cloud-volume-plugin";
     "CloudStack has no routes to manage":

@@ -79,6 +79,9 @@ settings! {
     ClusterId = "cluster-id", None, "CLOUDSTACK_CLUSTER_ID", true,
         "1 to 63 characters without blanks", "found in the cluster",
         "Marks what this cluster owns in CloudStack; it must never change and never be shared, and manifest mode needs it.";
+    ClusterName = "cluster-name", None, "CLOUDSTACK_CLUSTER_NAME", true,
+        "text", "`kubernetes`",
+        "Says what the Go controller was told with the same flag: its fork put it into the names of its rules, which are known by it; nothing else depends on it.";
     OwnershipTags = "ownership-tags", None, "CLOUDSTACK_OWNERSHIP_TAGS", true,
         "boolean", "`off`",
         "Tags what is the controller's with `k8s-cluster`, `k8s-service` and `k8s-kind`, one call for each type of object; tags are read in any case, and ownership is known without them.";

@@ -48,6 +48,8 @@ pub struct Config {
     pub tls: Tls,
     /// `cluster-id`; where there is none, the cluster knows it.
     pub cluster_id: Option<ClusterId>,
+    /// `cluster-name`.
+    pub cluster_name: String,
     /// `ownership-tags`.
     pub ownership_tags: bool,
     /// `adopt-unrecorded-addresses`.
@@ -172,6 +174,7 @@ impl Config {
             region,
             tls,
             cluster_id,
+            cluster_name,
             ownership_tags,
             adopt_unrecorded_addresses,
             source_ranges_mode,
@@ -195,6 +198,7 @@ impl Config {
             (Setting::SslNoVerify, verification),
             (Setting::CaFile, *tls != other.tls && !verification),
             (Setting::ClusterId, *cluster_id != other.cluster_id),
+            (Setting::ClusterName, *cluster_name != other.cluster_name),
             (Setting::OwnershipTags, *ownership_tags != other.ownership_tags),
             (
                 Setting::AdoptUnrecordedAddresses,
@@ -231,6 +235,7 @@ impl Config {
     pub fn policy(&self, cluster_id: ClusterId) -> Policy {
         let mut policy = Policy::new(cluster_id);
         policy.project.clone_from(&self.project);
+        policy.cluster_name.clone_from(&self.cluster_name);
         policy.ownership_tags = self.ownership_tags;
         policy.adopt_unrecorded_addresses = self.adopt_unrecorded_addresses;
         policy.source_ranges_mode = self.source_ranges_mode;
@@ -257,6 +262,7 @@ fn read(sources: &mut Sources) -> Option<Config> {
     let no_verify = sources.optional(Setting::SslNoVerify, boolean);
     let ca_file = sources.text(Setting::CaFile).map(PathBuf::from);
     let cluster_id = sources.optional(Setting::ClusterId, cluster_id);
+    let cluster_name = sources.text(Setting::ClusterName);
     let ownership_tags = sources.optional(Setting::OwnershipTags, boolean);
     let adopt = sources.optional(Setting::AdoptUnrecordedAddresses, |text| match text {
         "evidence" => Ok(AdoptUnrecorded::Evidence),
@@ -313,6 +319,7 @@ fn read(sources: &mut Sources) -> Option<Config> {
         region,
         tls,
         cluster_id,
+        cluster_name: cluster_name.unwrap_or_else(|| "kubernetes".to_owned()),
         ownership_tags: ownership_tags.unwrap_or(false),
         adopt_unrecorded_addresses: adopt.unwrap_or(AdoptUnrecorded::Evidence),
         source_ranges_mode: ranges.unwrap_or(SourceRangesMode::Layered),

@@ -59,7 +59,7 @@ fn defaults_are_those_of_the_policy() {
 #[test]
 fn every_setting_of_ours_arrives() {
     let (config, warnings) = with(
-        "ca-file = /etc/ca.pem\ncluster-id = prod\nownership-tags = on\nadopt-unrecorded-addresses = keep\n\
+        "ca-file = /etc/ca.pem\ncluster-id = prod\ncluster-name = shop\nownership-tags = on\nadopt-unrecorded-addresses = keep\n\
          source-ranges-mode = strict\nudp-on-router = try\nrequest-timeout = 5s\nconnect-timeout = 500ms\n\
          job-timeout = 1h30m\npage-size = 100\nproject-id = p1\n",
     )
@@ -71,7 +71,7 @@ fn every_setting_of_ours_arrives() {
     assert_eq!(config.job_timeout, Duration::from_mins(90));
     assert_eq!(config.page_size, 100);
     let policy = config.policy(config.cluster_id.clone().unwrap());
-    assert_eq!(policy.cluster_id.as_str(), "prod");
+    assert_eq!((policy.cluster_id.as_str(), policy.cluster_name.as_str()), ("prod", "shop"));
     assert!(policy.ownership_tags && policy.project.is_some());
     assert_eq!(policy.adopt_unrecorded_addresses, AdoptUnrecorded::Keep);
     assert_eq!(policy.source_ranges_mode, SourceRangesMode::Strict);
@@ -263,6 +263,7 @@ fn each_setting_that_differs_is_named_and_a_running_process_takes_the_live_ones(
         (Setting::SslNoVerify, "true"),
         (Setting::CaFile, "/etc/ca.pem"),
         (Setting::ClusterId, "prod"),
+        (Setting::ClusterName, "shop"),
         (Setting::OwnershipTags, "on"),
         (Setting::AdoptUnrecordedAddresses, "keep"),
         (Setting::SourceRangesMode, "strict"),

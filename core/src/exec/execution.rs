@@ -285,7 +285,7 @@ fn hidden_use(found: &AddressUse) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{LoadBalancerRuleId, ServiceKey};
+    use crate::ids::{LoadBalancerRuleId, ServiceKey, ServiceUid};
     use crate::plan::action::{DeleteLoadBalancerRule, Edit, PatchService};
     use crate::plan::reason::{Disruption, Reason};
 
@@ -316,6 +316,7 @@ mod tests {
     fn an_api_server_that_forbids_is_asked_again_soon_and_cloudstack_is_not() {
         let patch = PatchService {
             service: ServiceKey::new("shop", "web"),
+            uid: ServiceUid::parse("u1").unwrap(),
             finalizer: None,
             verdict: Edit::Keep,
             intents: Edit::Keep,
