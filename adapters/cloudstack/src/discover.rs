@@ -21,7 +21,7 @@ use crate::command::Command;
 use crate::envelope::{EnvelopeError, Object, xml_error, xml_version};
 use crate::error::{Failure, decode_error};
 use crate::fields::{DecodeError, Fields};
-use crate::wire::{Runtime, Transport, later};
+use crate::wire::{Runtime, Transport, WireResponse, later};
 
 const CAPABILITIES: Command = Command::ListCapabilities;
 const NETWORKS: Command = Command::ListNetworks;
@@ -93,7 +93,11 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         failure.is_denial()
             || failure.is_unauthorized()
                 && self.known_features().denies_as_unauthorized()
-                && self.version_by_attribute().await.is_ok()
+                && self.answers_the_key().await
+    }
+
+    async fn answers_the_key(&self) -> bool {
+        self.small_list().await.is_ok_and(|answer| answer.status == 200)
     }
 
     fn known_features(&self) -> Features {
@@ -121,10 +125,15 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         self.learned().denied.remove(command);
     }
 
-    async fn version_by_attribute(&self) -> Result<Option<Version>, CallError> {
+    /// The beginning of a list that every role has, in the form that tells the version.
+    async fn small_list(&self) -> Result<WireResponse, Failure> {
         let page = vec![("page", "1".to_owned()), ("pagesize", "1".to_owned())];
         let params = self.scoped(None, page);
-        let answer = self.exchange(NETWORKS, &params, Format::Xml, None).await;
+        self.exchange(NETWORKS, &params, Format::Xml, None).await
+    }
+
+    async fn version_by_attribute(&self) -> Result<Option<Version>, CallError> {
+        let answer = self.small_list().await;
         let answer = answer.map_err(|failure| failure.into_error(NETWORKS))?;
         let version = xml_version(&answer.body).and_then(Version::parse);
         match xml_error(&answer.body) {

@@ -1,4 +1,7 @@
-//! The ACL items of the Go controller, and when one of them may stay.
+//! What the Go controller left, and when some of it may stay.
+//!
+//! An address of which nothing says whose it is counts as the user's if the Service names an
+//! address, this one or another, when it is adopted.
 //!
 //! A Service that adopts records the item of each of its ports. When the last record of an item
 //! goes, so does the item; unless a load balancer rule behind the same list has its port then, and
@@ -6,6 +9,7 @@
 
 use std::collections::BTreeSet;
 
+use ccm_core::parse::raw::RawService;
 use ccm_tests::lab::{Lab, annotation};
 use ccm_tests::oracle::{self, text};
 use serde_json::Value;
@@ -15,9 +19,19 @@ use serde_json::Value;
 pub(crate) struct Leavings {
     recorded: BTreeSet<String>,
     may_stay: BTreeSet<String>,
+    addresses: BTreeSet<String>,
+    without_verdict: BTreeSet<String>,
 }
 
 impl Leavings {
+    /// An address that the Go controller took, and whether it says so.
+    pub(crate) fn add_address(&mut self, id: String, verdict: bool) {
+        if !verdict {
+            self.without_verdict.insert(id.clone());
+        }
+        self.addresses.insert(id);
+    }
+
     /// Looks at the records after a write. `told` are the items of which the plan says that they
     /// stay. Gives those that stay against the law.
     pub(crate) fn look(
@@ -26,6 +40,7 @@ impl Leavings {
         account: &str,
         told: &BTreeSet<String>,
     ) -> Vec<String> {
+        self.look_at_addresses(lab);
         let mut against_the_law = Vec::new();
         for id in self.no_longer_recorded(lab) {
             let items = oracle::list(lab, account, "listNetworkACLs", &[]);
@@ -43,9 +58,22 @@ impl Leavings {
     pub(crate) fn look_at_stripped(&mut self, lab: &Lab) {
         let lost = self.no_longer_recorded(lab);
         self.may_stay.extend(lost);
+        self.without_verdict.extend(self.addresses.iter().cloned());
     }
 
-    /// Whether an item may be there once all Services are gone.
+    fn look_at_addresses(&mut self, lab: &Lab) {
+        for (raw, record) in records(lab) {
+            let entries = record["addresses"].as_array().cloned().unwrap_or_default();
+            for entry in entries.iter().filter(|entry| entry["ours"] == false) {
+                let id = text(entry, "id");
+                if raw.load_balancer_ip.is_some() && self.without_verdict.contains(id) {
+                    self.may_stay.insert(id.to_owned());
+                }
+            }
+        }
+    }
+
+    /// Whether an item or an address may be there once all Services are gone.
     pub(crate) fn may_stay(&self, item: &str) -> bool {
         self.may_stay.contains(item)
     }
@@ -58,12 +86,22 @@ impl Leavings {
     }
 }
 
+/// The Services that record something, with that.
+fn records(lab: &Lab) -> Vec<(RawService, Value)> {
+    let services = lab.cluster.with(|cluster| cluster.services().cloned().collect::<Vec<_>>());
+    let records = services.into_iter().filter_map(|raw| {
+        let text = raw.annotations.get(&annotation("record"))?;
+        let record = serde_json::from_str(text).expect("a record");
+        Some((raw, record))
+    });
+    records.collect()
+}
+
 /// The items that any Service records.
 fn recorded(lab: &Lab) -> BTreeSet<String> {
-    let objects = lab.cluster.with(|cluster| cluster.services().cloned().collect::<Vec<_>>());
-    let records = objects.iter().filter_map(|raw| raw.annotations.get(&annotation("record")));
-    let records = records.map(|text| serde_json::from_str::<Value>(text).expect("a record"));
-    let items = records.flat_map(|record| record["acl"].as_array().cloned().unwrap_or_default());
+    let records = records(lab).into_iter();
+    let items =
+        records.flat_map(|(_, record)| record["acl"].as_array().cloned().unwrap_or_default());
     items.map(|item| item.as_str().expect("an id").to_owned()).collect()
 }
 

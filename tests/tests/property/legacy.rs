@@ -22,14 +22,14 @@ pub(crate) fn served(wish: &Wish, release: &str) -> Wish {
     wish
 }
 
-/// Lays down what serves a Service that is there already.
+/// Lays down what serves a Service that is there already. Gives the id of its address.
 pub(crate) fn lay_down(
     lab: &Lab,
     (place, account): (Place, &str),
     key: &ServiceKey,
     wish: &Wish,
     legacy: Legacy,
-) {
+) -> String {
     let site = Site { lab, place, account };
     let (address, ip) = site.associate();
     let raw = lab.service(key).expect("the Service");
@@ -54,6 +54,7 @@ pub(crate) fn lay_down(
             raw.annotations.insert(verdict, "true".to_owned());
         }
     });
+    address
 }
 
 struct Site<'a> {

@@ -223,7 +223,9 @@ impl Story {
     fn adopt(&mut self, number: usize, wish: &Wish, legacy: Legacy) {
         let name = SERVICES[number % SERVICES.len()];
         let key = self.lab.create(name, |raw| Self::wish(raw, wish));
-        legacy::lay_down(&self.lab, (self.place, self.account), &key, wish, legacy);
+        let site = (self.place, self.account);
+        let address = legacy::lay_down(&self.lab, site, &key, wish, legacy);
+        self.leavings.get_mut().add_address(address, legacy.verdict);
     }
 
     fn wish(raw: &mut RawService, wish: &Wish) {
