@@ -100,10 +100,10 @@ impl<'a> Cluster<'a> {
         }
         let now = self.stage.clock().now();
         let planner = Planner::new(&world.desired, &world.observed, &self.policy, now);
-        let planned = planner.plan(key)?;
-        let document = Document::new(&planner, std::slice::from_ref(&planned), VERSION);
+        let fresh = planner.plan(key)?;
+        let document = Document::new(&planner, std::slice::from_ref(&fresh), VERSION);
         let text = human::print(&document, self.stage.console().colour);
-        Ok(Some((planned, text.trim_end().to_owned())))
+        Ok(Some((fresh, text.trim_end().to_owned())))
     }
 
     /// Plans, prints why a Service is refused, and makes sure that it is.
