@@ -7,15 +7,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::versions::{Version, newer_fields};
 
-/// A JSON object under construction, its keys in the order in which they are written.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[serde(transparent)]
-pub(crate) struct Object<'a>(BTreeMap<&'a str, Field<'a>>);
+/// A JSON object under construction, sorted by key: so it is written.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Object<'a>(Vec<(&'a str, Field<'a>)>);
 
 /// The value of a key.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -34,8 +33,16 @@ impl<'a> Object<'a> {
 
     /// Sets a key.
     pub(crate) fn with(mut self, key: &'a str, value: impl Into<Field<'a>>) -> Self {
-        self.0.insert(key, value.into());
+        self.set(key, value.into());
         self
+    }
+
+    fn set(&mut self, key: &'a str, value: Field<'a>) {
+        let Self(fields) = self;
+        match fields.binary_search_by_key(&key, |(known, _)| known) {
+            Ok(at) => fields.splice(at..=at, [(key, value)]).for_each(drop),
+            Err(at) => fields.insert(at, (key, value)),
+        }
     }
 
     /// Sets a key if there is a value.
@@ -48,13 +55,17 @@ impl<'a> Object<'a> {
 
     /// Sets all keys of another object; its values win.
     pub(crate) fn merge(mut self, other: Self) -> Self {
-        self.0.extend(other.0);
+        for (key, value) in other.0 {
+            self.set(key, value);
+        }
         self
     }
 
     /// Sets the keys that a world file gives for fields without meaning here; they win.
     pub(crate) fn merge_extra(mut self, extra: &'a BTreeMap<String, Value>) -> Self {
-        self.0.extend(extra.iter().map(|(key, value)| (key.as_str(), value.into())));
+        for (key, value) in extra {
+            self.set(key, value.into());
+        }
         self
     }
 
@@ -65,10 +76,16 @@ impl<'a> Object<'a> {
 
     /// Takes keys out.
     pub(crate) fn without(mut self, keys: &[&str]) -> Self {
-        for key in keys {
-            self.0.remove(*key);
+        if !keys.is_empty() {
+            self.0.retain(|(key, _)| !keys.contains(key));
         }
         self
+    }
+}
+
+impl Serialize for Object<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
     }
 }
 

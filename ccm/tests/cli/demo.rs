@@ -26,9 +26,12 @@ fn source_lists_cost_a_new_rule_up_to_4_21() {
 }
 
 #[test]
-fn a_story_that_does_not_hold_ends_with_an_error() {
-    // This release knows no source lists of rules.
-    let ran = run(&["demo", "--speed", "20", "--cloudstack-version", "4.17"]).exits(1);
-    assert!(!ran.stdout.contains("converged in"), "{}", ran.stdout);
-    assert!(ran.stderr.contains("error: "), "{}", ran.stderr);
+fn source_lists_are_refused_before_4_18_and_the_firewall_does_the_same() {
+    for release in ["4.15", "4.16", "4.17"] {
+        let story = told(release);
+        let refused = story.find("SourcesNotServed: ").expect("the reason");
+        let remedy = story.find(r#""loadBalancerSourceRanges":["198.51.100.0/24"]"#);
+        assert!(remedy.is_some_and(|remedy| refused < remedy), "{release}: {story}");
+        assert!(story.contains("this CloudStack can't edit protocols"), "{release}: {story}");
+    }
 }

@@ -192,10 +192,12 @@ fn has_state(row: &VirtualMachine, state: &str) -> bool {
 }
 
 fn matches_keyword(call: &Call, row: &VirtualMachine) -> bool {
+    let Some(keyword) = call.params.text("keyword") else {
+        return true;
+    };
     let mut texts = vec![row.name.as_str(), row.display_name.as_str()];
     texts.extend(row.nics.iter().map(|nic| nic.address.as_str()));
-    keyword_matches(call, &texts)
-        || call.params.text("keyword").is_some_and(|keyword| equal(row.state.text(), keyword))
+    keyword_matches(call, &texts) || equal(row.state.text(), keyword)
 }
 
 /// Which parts of a VM an answer shows.
@@ -349,11 +351,9 @@ fn shown_nics<'a>(
 
 /// The public address that is mapped to a machine as a whole.
 fn static_nat_of<'a>(cloud: &'a Cloud, row: &VirtualMachine) -> Option<&'a PublicIp> {
+    let key = cloud.vms.find(&row.id)?;
     let mut addresses = cloud.addresses.iter().map(|(_, address)| address);
-    addresses.find(|address| {
-        let vm = address.static_nat.and_then(|key| cloud.vms.get(key));
-        vm.is_some_and(|vm| vm.id == row.id)
-    })
+    addresses.find(|address| address.static_nat == Some(key))
 }
 
 /// What an interface of a machine that went down does not show.

@@ -98,9 +98,10 @@ const SERVER_NAME: &str = "localhost";
 pub(crate) fn capabilities(cloud: &Cloud, _: &Call) -> Result<Answer, ApiError> {
     let settings = &cloud.settings;
     let mut capability = known_capabilities(cloud);
-    if settings.throttling {
-        capability["apilimitinterval"] = settings.throttling_interval.as_secs().into();
-        capability["apilimitmax"] = settings.throttling_max.into();
+    if let (Some(fields), true) = (capability.as_object_mut(), settings.throttling) {
+        let interval = settings.throttling_interval.as_secs();
+        fields.insert("apilimitinterval".to_owned(), interval.into());
+        fields.insert("apilimitmax".to_owned(), settings.throttling_max.into());
     }
     Ok(json!({"capability": capability}).into())
 }

@@ -9,6 +9,7 @@ use ccm_core::ids::{ClusterId, LoadBalancerRuleId, ServiceKey};
 use ccm_core::model::Learned;
 use ccm_core::model::policy::Policy;
 use ccm_core::observe::{AddressState, CloudState};
+use ccm_core::plan::Planned;
 use ccm_core::plan::planner::{Depth, Planner};
 use ccm_core::render::document::Document;
 use ccm_core::render::human;
@@ -90,27 +91,43 @@ impl<'a> Cluster<'a> {
         Ok(here.map(|rule| (rule.public_port, rule.id.clone())).collect())
     }
 
+    /// A fresh plan and its text, or nothing if the Service is gone.
+    async fn plan(&self, key: &ServiceKey) -> Result<Option<(Planned, String)>> {
+        let world = self.read().await?;
+        if !world.desired.services.contains_key(key) {
+            return Ok(None);
+        }
+        let now = self.stage.clock().now();
+        let planner = Planner::new(&world.desired, &world.observed, &self.policy, now);
+        let fresh = planner.plan(key)?;
+        let document = Document::new(&planner, std::slice::from_ref(&fresh), VERSION);
+        let text = human::print(&document, self.stage.console().colour);
+        Ok(Some((fresh, text.trim_end().to_owned())))
+    }
+
+    /// Plans, prints why a Service is refused, and makes sure that it is.
+    pub(super) async fn refuse(&self, key: &ServiceKey) -> Result<()> {
+        let Some((planned, text)) = self.plan(key).await? else { bail!("{key} is gone") };
+        self.stage.say(&format!("\n{text}"))?;
+        ensure!(planned.report.is_blocked() && planned.plan.is_empty(), "{key} is not refused");
+        Ok(())
+    }
+
     /// Plans, prints and carries out, until there is nothing to do.
     pub(super) async fn converge(&mut self, key: &ServiceKey) -> Result<()> {
         for round in 0..ROUNDS {
-            let world = self.read().await?;
-            if !world.desired.services.contains_key(key) {
+            let Some((planned, text)) = self.plan(key).await? else {
                 return self.stage.found(&format!("{key} is gone from the cluster"));
-            }
-            let now = self.stage.clock().now();
-            let planner = Planner::new(&world.desired, &world.observed, &self.policy, now);
-            let fresh = planner.plan(key)?;
-            let plan = &fresh.plan;
+            };
+            let Planned { plan, report } = &planned;
             if plan.is_empty() {
+                ensure!(!report.is_blocked(), "{key} is refused\n{text}");
                 return self.stage.found("planned again: no changes");
             }
             ensure!(round + 1 < ROUNDS, "{key} did not converge in {ROUNDS} plans");
-            let document = Document::new(&planner, std::slice::from_ref(&fresh), VERSION);
-            let console = self.stage.console();
-            self.stage.say(&format!("\n{}", human::print(&document, console.colour).trim_end()))?;
-            let steps = Steps::new(console, Writes::Shown, &|| true);
+            self.stage.say(&format!("\n{text}\n"))?;
+            let steps = Steps::new(self.stage.console(), Writes::Shown, &|| true);
             let lanes = SharedLanes::default();
-            self.stage.say("")?;
             let outcome =
                 driver::execute(&self.client, &self.kubernetes, plan, &lanes, &steps).await?;
             ensure!(outcome.is_success(), "{}", shortfall(plan, &outcome).join("\n"));

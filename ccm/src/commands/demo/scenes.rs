@@ -1,11 +1,13 @@
 //! The story, scene by scene.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use anyhow::{Result, ensure};
-use ccm_core::ids::ServiceKey;
+use ccm_core::ids::{LoadBalancerRuleId, ServiceKey};
 use ccm_core::parse::annotations::{PROXY_PROTOCOL, SOURCE_CIDRS};
 use ccm_core::parse::raw::{RawNode, RawService};
+use ccm_core::version::ProtocolChange;
 
 use super::cluster::Cluster;
 use super::stage::Stage;
@@ -50,6 +52,11 @@ async fn new_service(stage: &Stage, demo: &mut Cluster<'_>) -> Result<(ServiceKe
     stage.scene("1. A new Service with two ports, for 198.51.100.0/24 only")?;
     stage.act("kubectl apply -f fixtures/demo/services/web.yaml")?;
     let web = demo.create(WEB)?;
+    if !stage.features().restricts_rule_sources() {
+        demo.refuse(&web).await?;
+        stage.found("refused: this release has no such lists, but the firewall does the same")?;
+        restrict(stage, demo, &web, &["198.51.100.0/24"])?;
+    }
     demo.converge(&web).await?;
     let address = demo.address(&web)?;
     stage.found(&format!("published: {address}"))?;
@@ -67,34 +74,19 @@ async fn in_place(
     address: Ipv4Addr,
 ) -> Result<()> {
     stage.scene("2. It changes while it serves")?;
-    let annotate = |key: &str, value: &str, kubernetes: &crate::ports::InMemory| {
-        stage.act(&format!(
-            "kubectl -n shop annotate --overwrite service web \\\n    {key}={value}"
-        ))?;
-        let edit = |service: &mut RawService| {
-            service.annotations.insert(key.to_owned(), value.to_owned());
-        };
-        kubernetes.with(|cluster| cluster.edit(web, edit)).map_err(anyhow::Error::from)
-    };
+    let features = stage.features();
     let first = demo.rules(address).await?;
-    annotate(PROXY_PROTOCOL, "true", &demo.kubernetes)?;
+    annotate(stage, demo, web, (PROXY_PROTOCOL, "true"))?;
     demo.converge(web).await?;
     let second = demo.rules(address).await?;
-    ensure!(first == second, "the rules were made anew: {first:?}, {second:?}");
-    stage.found("the same rules as before, edited")?;
+    let in_place = features.protocol_change() != ProtocolChange::Recreate;
+    compare(stage, &first, &second, in_place, "protocols")?;
 
-    annotate(SOURCE_CIDRS, "198.51.100.0/24,192.0.2.0/24", &demo.kubernetes)?;
+    restrict(stage, demo, web, &["198.51.100.0/24", "192.0.2.0/24"])?;
     demo.converge(web).await?;
     let third = demo.rules(address).await?;
-    if stage.edits_sources() {
-        ensure!(second == third, "the rules were made anew: {second:?}, {third:?}");
-        stage.found("the same rules as before, edited")?;
-    } else {
-        ensure!(second != third, "the rules are the same ones: {second:?}");
-        stage.found(
-            "the rules were made anew, port by port: this CloudStack can't edit source lists",
-        )?;
-    }
+    let in_place = features.edits_rule_sources() || !features.restricts_rule_sources();
+    compare(stage, &second, &third, in_place, "source lists")?;
     stage.connect(GUEST, (address, 443), &["node-1", "node-2", "node-3"])?;
     stage.connect(NEIGHBOUR, (address, 443), &["node-1", "node-2", "node-3"])?;
 
@@ -105,6 +97,56 @@ async fn in_place(
     });
     demo.converge(web).await?;
     stage.connect(GUEST, (address, 443), &["node-1", "node-2", "node-4"])
+}
+
+/// Makes sure that rules were edited, or made anew where this release can't edit.
+fn compare(
+    stage: &Stage,
+    before: &BTreeMap<u16, LoadBalancerRuleId>,
+    after: &BTreeMap<u16, LoadBalancerRuleId>,
+    in_place: bool,
+    what: &str,
+) -> Result<()> {
+    ensure!((before == after) == in_place, "made anew or edited: {before:?}, {after:?}");
+    if in_place {
+        return stage.found("the same rules as before");
+    }
+    stage.found(&format!(
+        "the rules were made anew, port by port: this CloudStack can't edit {what}"
+    ))
+}
+
+/// Lets only these networks in: on the rules, or on the firewall where rules have no lists.
+fn restrict(stage: &Stage, demo: &Cluster<'_>, web: &ServiceKey, networks: &[&str]) -> Result<()> {
+    if stage.features().restricts_rule_sources() {
+        return annotate(stage, demo, web, (SOURCE_CIDRS, &networks.join(",")));
+    }
+    stage.act(&format!("kubectl -n shop annotate service web \\\n    {SOURCE_CIDRS}-"))?;
+    let ranges =
+        networks.iter().map(|network| format!("{network:?}")).collect::<Vec<_>>().join(",");
+    stage.act(&format!(
+        "kubectl -n shop patch service web --patch \\\n    \
+         '{{\"spec\":{{\"loadBalancerSourceRanges\":[{ranges}]}}}}'"
+    ))?;
+    edit(demo, web, |service| {
+        service.annotations.remove(SOURCE_CIDRS);
+        service.source_ranges = networks.iter().map(|network| (*network).to_owned()).collect();
+    })
+}
+
+fn annotate(
+    stage: &Stage,
+    demo: &Cluster<'_>,
+    web: &ServiceKey,
+    (key, value): (&str, &str),
+) -> Result<()> {
+    stage
+        .act(&format!("kubectl -n shop annotate --overwrite service web \\\n    {key}={value}"))?;
+    edit(demo, web, |service| drop(service.annotations.insert(key.to_owned(), value.to_owned())))
+}
+
+fn edit(demo: &Cluster<'_>, web: &ServiceKey, change: impl FnOnce(&mut RawService)) -> Result<()> {
+    demo.kubernetes.with(|cluster| cluster.edit(web, change)).map_err(anyhow::Error::from)
 }
 
 async fn in_a_vpc(stage: &Stage, second: &mut Cluster<'_>) -> Result<ServiceKey> {

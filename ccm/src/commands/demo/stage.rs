@@ -95,9 +95,9 @@ impl Stage {
         &self.config
     }
 
-    /// Whether this release can edit the source list of a rule.
-    pub(super) fn edits_sources(&self) -> bool {
-        Features(Version::parse(&self.release)).edits_rule_sources()
+    /// What this release can do.
+    pub(super) fn features(&self) -> Features {
+        Features(Version::parse(&self.release))
     }
 
     /// Works on the CloudStack model, as another person or system would.
@@ -169,7 +169,7 @@ impl Stage {
 fn refusal(layer: Layer) -> &'static str {
     match layer {
         Layer::NoRule => "no load balancer rule serves the port",
-        Layer::Firewall => "the firewall of the address lets nobody like this in",
+        Layer::Firewall => "the firewall of the address denies it",
         Layer::RuleCidrs => "the rule's source list does not hold it",
         Layer::NoMembers => "no machine is behind the rule",
         Layer::Acl => "the network ACL list denies it",
