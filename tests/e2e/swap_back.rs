@@ -2,8 +2,8 @@
 //! we created and changed. What it reads stands in its documentation: rule names, algorithm,
 //! protocol and ports, its one annotation, the finalizer, the status, and an opening for each port.
 //!
-//! Not asserted, since it is not so: with two or more source ranges it replaces our firewall rules
-//! once, because it makes one rule of them all.
+//! It is not so with two or more source ranges: each has a firewall rule of its own, and the Go
+//! controller, which makes one of them all, replaces them once.
 
 use std::collections::BTreeSet;
 
