@@ -274,13 +274,6 @@ mod tests {
                 "Error syncing load balancer: boom",
             ),
             (
-                Occasion::DeleteLoadBalancerFailed { error: error() },
-                "service-controller",
-                "Warning",
-                "DeleteLoadBalancerFailed",
-                "Error deleting load balancer: boom",
-            ),
-            (
                 Occasion::DeletingLoadBalancer {},
                 "service-controller",
                 "Normal",

@@ -162,7 +162,7 @@ impl Writes<'_> {
         let patch = PlannedPatch {
             finalizer: service_patch::finalizer(draft.service),
             intents: intent::edit(draft.service, intents),
-            record: self.record_of_associated(draft),
+            record: record_of_associated(draft),
             ..service_patch::empty(draft.service)
         };
         after.extend(add(draft, "service/intent", patch, &after, Reason::IntentBeforeAddress));
@@ -283,16 +283,6 @@ impl Writes<'_> {
         members
     }
 
-    /// An earlier intent that was answered is the only witness of its address: the address is
-    /// recorded in the write that replaces the intent.
-    fn record_of_associated(&self, draft: &Draft<'_, '_>) -> Edit<PlannedRecord> {
-        let observed = draft.planner.observed;
-        if !has_unrecorded_address(draft.service, draft.standing, observed) {
-            return Edit::Keep;
-        }
-        Edit::Set(record_of_standing(draft))
-    }
-
     fn record_base(&self, draft: &Draft<'_, '_>, address: &Address) -> PlannedRecord {
         let ours = matches!(self.target, Target::Held { address: _, ours: true } | Target::New(_));
         let mut addresses = vec![AddressDraft { address: address.resolved.clone(), ours }];
@@ -311,6 +301,16 @@ impl Writes<'_> {
     fn openings_of_works(&self) -> impl Iterator<Item = Opening> {
         self.works.iter().flat_map(|work| work.firewall.openings_after(work.port()))
     }
+}
+
+/// An earlier intent that was answered is the only witness of its address: the address is recorded
+/// in the write that replaces the intent.
+fn record_of_associated(draft: &Draft<'_, '_>) -> Edit<PlannedRecord> {
+    let observed = draft.planner.observed;
+    if !has_unrecorded_address(draft.service, draft.standing, observed) {
+        return Edit::Keep;
+    }
+    Edit::Set(record_of_standing(draft))
 }
 
 /// The record of what a Service holds today, before anything of it changes.

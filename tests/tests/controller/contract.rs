@@ -12,7 +12,8 @@ struct Row {
     /// The section and the row.
     id: String,
     /// What Go's cloud controller managers do.
-    row: String,
+    #[serde(rename = "row")]
+    behaviour: String,
     /// What we do instead, and why.
     differs: Option<String>,
     /// Names of test functions that show what we do.
@@ -28,9 +29,9 @@ fn every_row_of_the_contract_is_shown_by_a_test() {
     let rows: Vec<Row> = register::entries("kubernetes/contract.yaml");
     let known = register::test_functions();
     let mut ids = BTreeSet::new();
-    for Row { id, row, differs, tests } in &rows {
+    for Row { id, behaviour, differs, tests } in &rows {
         assert!(ids.insert(id), "{id} occurs twice");
-        assert!(!row.is_empty() && differs.as_deref() != Some(""), "{id} says nothing");
+        assert!(!behaviour.is_empty() && differs.as_deref() != Some(""), "{id} says nothing");
         assert!(!tests.is_empty(), "{id} is shown by nothing");
         for test in tests {
             assert!(known.contains(test), "{id}: there is no test {test}");

@@ -141,7 +141,7 @@ impl Site<'_> {
                 self.run("createFirewallRule", &[&ports[..], &on].concat());
             }
             Place::TierWithList | Place::TierAllow | Place::TierDeny | Place::TierWithoutList => {
-                self.open_in_list(&ports, port)
+                self.open_in_list(&ports, port);
             }
         }
     }
