@@ -88,16 +88,13 @@ impl<T: Transport, R: Runtime> Client<T, R> {
     }
 
     /// Whether the role lacks the command that failed. Where a server answers a denial as it
-    /// answers a wrong key, a small list that every role has tells which of them it is.
+    /// answers a wrong key, a small list that every role has tells which of them it is, and whether
+    /// the server is such a one.
     pub(crate) async fn lacks(&self, failure: &Failure) -> bool {
         failure.is_denial()
             || failure.is_unauthorized()
                 && self.known_features().denies_as_unauthorized()
-                && self.answers_the_key().await
-    }
-
-    async fn answers_the_key(&self) -> bool {
-        self.small_list().await.is_ok_and(|answer| answer.status == 200)
+                && self.small_list().await.is_ok_and(|answer| proves_a_denial(&answer))
     }
 
     fn known_features(&self) -> Features {
@@ -147,6 +144,12 @@ impl<T: Transport, R: Runtime> Client<T, R> {
             _ => Ok(version),
         }
     }
+}
+
+/// Whether a small list shows that the key is right, on a server that answers denials with 401.
+fn proves_a_denial(small_list: &WireResponse) -> bool {
+    let version = xml_version(&small_list.body).and_then(Version::parse);
+    small_list.status == 200 && Features(version).denies_as_unauthorized()
 }
 
 /// `cloudstackversion`, `apilimitmax`, `apilimitinterval`. The latter two are there only while

@@ -93,11 +93,15 @@ async fn what_a_role_denies_as_if_the_key_were_wrong_is_told_from_a_wrong_key() 
             assert_eq!(server.count("listVPCs"), 1, "it is remembered");
         }
     }
-    let (client, _) = client(|request| match of(request, "command") {
-        "listCapabilities" => refused(401, text),
-        _ => restricted(request),
-    });
-    assert_eq!(client.discover().await.unwrap().version, Some(Version::new(4, 23, 0)));
+    for (release, denies) in [("4.17.2.0", true), ("4.23.0.0", false)] {
+        let attribute = format!("<listnetworksresponse cloud-stack-version=\"{release}\"/>");
+        let (client, _) = client(move |request| match of(request, "command") {
+            "listCapabilities" => refused(401, text),
+            "listNetworks" if of(request, "response") == "xml" => body(200, &attribute),
+            _ => restricted(request),
+        });
+        assert_eq!(client.discover().await.is_ok(), denies, "{release}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
