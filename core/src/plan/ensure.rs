@@ -217,7 +217,8 @@ impl<'a> Decision<'a> {
         };
         match &self.filter {
             Filter::Firewall { trial: _ } => {
-                work.firewall = self.compare_firewall(draft, port, &spec.ranges);
+                let change = self.compare_firewall(draft, port, &spec.ranges);
+                work.firewall = if work.members.serves() { change } else { change.waiting() };
             }
             Filter::Acl(target) => compare_acl(draft, target, &mut work, numbers),
             Filter::Unmanaged => {}

@@ -40,6 +40,14 @@ pub(super) struct FirewallChange<'a> {
 }
 
 impl FirewallChange<'_> {
+    /// The same where nobody answers yet: what is to be opened waits, and so do the rules that it
+    /// will contain.
+    #[must_use]
+    pub(super) fn waiting(mut self) -> Self {
+        self.keep.append(&mut self.contained);
+        self
+    }
+
     /// Openings that are ours before the change.
     pub(super) fn openings_before(&self, port: Port) -> impl Iterator<Item = Opening> {
         let closing = self.close.iter().map(|(rule, _)| *rule);

@@ -11,8 +11,8 @@ use ccm_tests::trouble::Trouble;
 
 use crate::support::{
     A, CLIENT, USERS, all_nodes, allocated, annotate, assert_nothing_planned, calls_of, codes,
-    commands, left_by_go, opening, param, prefix, report_of_nothing, says, served_by_go, severity,
-    status,
+    commands, left_by_go, node, opening, param, prefix, remove_node, report_of_nothing, says,
+    served_by_go, set_node, severity, status,
 };
 
 const ONE: &str = "198.51.100.1/32";
@@ -175,6 +175,27 @@ fn c105_the_port_is_already_open() {
         lab.settle(&web);
         assert_eq!(lab.objects().changes_since(&before), Vec::<String>::new());
     }
+}
+
+/// Nothing wider is opened before somebody answers, so nothing is closed for its sake either.
+#[test]
+fn ranges_that_widen_while_there_is_no_node_close_nothing() {
+    let (mut lab, web) = ranged(&[ONE]);
+    for name in ["node-1", "node-2", "node-3"] {
+        remove_node(&lab, name);
+    }
+    lab.settle(&web);
+    ranges(&lab, &web, &["0.0.0.0/0"]);
+    let (planned, _) = lab.plan(&web);
+    assert_eq!(commands(&planned), [""; 0]);
+    lab.settle(&web);
+    assert_nothing_planned(&lab, &web);
+    set_node(&lab, node("node-4", "10.1.1.14"));
+    let (planned, _) = lab.reconcile(&web);
+    let expected = ["assignToLoadBalancerRule", "createFirewallRule", "deleteFirewallRule"];
+    assert_eq!(commands(&planned), expected);
+    lab.settle(&web);
+    assert_eq!(let_in(&lab, A).len(), 4, "everybody");
 }
 
 #[test]
