@@ -66,10 +66,10 @@ settings! {
         "Limits everything to the project that the nodes are in.";
     Zone = "zone", None, "CLOUDSTACK_ZONE", true,
         "zone name", "each machine's own",
-        "Names the zone that the nodes are in; it is for Nodes, planning does not use it yet.";
+        "Has no effect, and stands in files of the Go controller: each machine tells its own zone.";
     Region = "region", None, "CLOUDSTACK_REGION_LABEL", true,
         "label value", "the zone",
-        "Sets the region labels of the nodes; some workloads need them to differ from the zone labels; it is for Nodes, planning does not use it yet.";
+        "Sets the region labels of the nodes; some workloads need them to differ from the zone labels.";
     SslNoVerify = "ssl-no-verify", None, "CLOUDSTACK_SSL_NO_VERIFY", true,
         "boolean", "`false`",
         "Talks to a server that can't prove who it is: whoever is in between can then act as this user; prefer `ca-file`.";
