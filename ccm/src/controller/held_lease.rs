@@ -20,12 +20,12 @@ const PATIENCE: Duration = Duration::from_secs(25);
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// See the module.
-pub(crate) struct Turn {
+pub(crate) struct HeldLease {
     leadership: Arc<Leadership>,
     campaign: JoinHandle<()>,
 }
 
-impl Turn {
+impl HeldLease {
     /// Waits for the Lease, and takes it.
     ///
     /// # Errors
