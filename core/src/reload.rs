@@ -6,15 +6,16 @@
 //! 3. What can't be taken while the process runs is named, and left to a restart.
 //! 4. Credentials are taken over only if they act for the same account as those in use.
 //!
-//! Not decided here: which settings there are, and what a proof is.
+//! Not decided here: which settings there are.
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use thiserror::Error;
 
 use crate::exec::backoff::Backoff;
-use crate::exec::error::Fault;
-use crate::ids::VirtualMachineId;
+use crate::exec::error::{CallError, Fault};
+use crate::observe::VirtualMachine;
 use crate::time::later;
 
 /// What to do about files as they are found.
@@ -70,6 +71,16 @@ impl<P: PartialEq> Reload<P> {
         }
     }
 
+    /// They were read. Whether what changed is to be proven; if nothing of it can hold before a
+    /// restart, they count as taken.
+    pub fn handle_read<S>(&mut self, found: P, changes: &Changes<S>) -> bool {
+        let is_to_prove = !changes.at_once.is_empty();
+        if !is_to_prove {
+            self.handle_taken(found);
+        }
+        is_to_prove
+    }
+
     /// They hold from now on.
     pub fn handle_taken(&mut self, found: P) {
         *self = Self::new(found);
@@ -107,13 +118,51 @@ impl<S: Ord> Changes<S> {
     }
 }
 
-/// Whether new credentials act for the same account or project as those in use, by the machines that
-/// each of them sees. Others would see nothing of what this cluster has, and take it for gone.
-pub fn is_same_account(
-    in_use: &BTreeSet<VirtualMachineId>,
-    new: &BTreeSet<VirtualMachineId>,
-) -> bool {
-    in_use.is_empty() || !in_use.is_disjoint(new)
+/// Why new credentials are not taken over.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub enum Unproven {
+    /// They don't work, or nobody could be asked.
+    #[error(transparent)]
+    New(#[from] CallError),
+    /// They work, but nobody can tell where: it is tried again.
+    #[error("the pair in use could not be asked for its virtual machines, to compare with")]
+    InUse(#[source] CallError),
+    /// They work somewhere else.
+    #[error(
+        "the new pair sees none of the virtual machines that the pair in use sees; use one of a \
+         user of the same account or project"
+    )]
+    OtherAccount,
+}
+
+/// Whether new credentials, which CloudStack accepts, act for the same account or project as those in
+/// use, by the machines that each of them lists. Others would see nothing of what this cluster has,
+/// and take it for gone.
+///
+/// 1. New ones that may not list machines plan nothing, so they take nothing for gone.
+/// 2. If those in use are not accepted any more, or CloudStack gives them no answer at all (as after
+///    a change of its certificate), nobody knows for which account they acted.
+/// 3. Any other failure passes: it proves nothing.
+///
+/// # Errors
+/// [`Unproven`] if they don't, or nobody knows yet.
+pub fn prove_account(
+    new: Result<Vec<VirtualMachine>, CallError>,
+    in_use: Result<Vec<VirtualMachine>, CallError>,
+) -> Result<(), Unproven> {
+    let new = match new {
+        Ok(machines) => machines,
+        Err(error) if error.fault == Fault::Permission => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let in_use = match in_use {
+        Ok(machines) => machines,
+        Err(error) if error.fault == Fault::Permission || error.code.is_none() => return Ok(()),
+        Err(error) => return Err(Unproven::InUse(error)),
+    };
+    let new: BTreeSet<_> = new.iter().map(|machine| &machine.id).collect();
+    let is_same = in_use.is_empty() || in_use.iter().any(|machine| new.contains(&machine.id));
+    if is_same { Ok(()) } else { Err(Unproven::OtherAccount) }
 }
 
 #[cfg(test)]
@@ -121,6 +170,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::exec::error::Effect;
+    use crate::ids::VirtualMachineId;
 
     fn at(seconds: u64) -> Timestamp {
         let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
@@ -176,14 +227,64 @@ mod tests {
     }
 
     #[test]
-    fn credentials_of_another_account_are_known_by_what_they_see() {
-        let set = |ids: &[&str]| -> BTreeSet<VirtualMachineId> {
-            ids.iter().map(|id| VirtualMachineId::parse(id).unwrap()).collect()
+    fn what_waits_for_a_restart_alone_is_looked_at_once_and_proven_by_nobody() {
+        let mut reload = Reload::new("old");
+        let sort =
+            |differ: &[&'static str]| Changes::new(differ.iter().copied(), |key| *key == "api-key");
+        assert!(!reload.handle_read("other url", &sort(&["api-url"])));
+        assert_eq!(reload.look(&"other url", at(100_000)), Look::Rest);
+        assert!(!reload.handle_read("comment", &sort(&[])));
+        assert!(reload.handle_read("other key", &sort(&["api-key", "api-url"])));
+        assert_eq!(reload.in_use(), &"comment", "not before it is proven");
+    }
+
+    fn machines(ids: &[&str]) -> Result<Vec<VirtualMachine>, CallError> {
+        let machine = |id: &&str| VirtualMachine {
+            id: VirtualMachineId::parse(id).unwrap(),
+            name: "node-1".to_owned(),
+            state: "Running".to_owned(),
+            zone: "zone-1".to_owned(),
+            offering: None,
+            nics: Vec::new(),
+            public_ip: None,
         };
-        let ours = set(&["u1", "u2"]);
-        assert!(is_same_account(&ours, &set(&["u2", "u3"])), "machines come and go");
-        assert!(!is_same_account(&ours, &set(&["u8", "u9"])));
-        assert!(!is_same_account(&ours, &set(&[])));
-        assert!(is_same_account(&set(&[]), &set(&["u1"])), "nothing is lost");
+        Ok(ids.iter().map(machine).collect())
+    }
+
+    fn failed(fault: Fault, code: Option<u16>) -> CallError {
+        CallError {
+            command: "listVirtualMachines".to_owned(),
+            code,
+            fault,
+            effect: Effect::No,
+            retry_after: None,
+            message: "no".to_owned(),
+        }
+    }
+
+    #[test]
+    fn credentials_of_another_account_are_known_by_what_they_see() {
+        let ours = || machines(&["u1", "u2"]);
+        assert_eq!(prove_account(machines(&["u2", "u3"]), ours()), Ok(()), "machines come and go");
+        assert_eq!(prove_account(machines(&["u8"]), ours()), Err(Unproven::OtherAccount));
+        assert_eq!(prove_account(machines(&[]), ours()), Err(Unproven::OtherAccount));
+        assert_eq!(prove_account(machines(&["u1"]), machines(&[])), Ok(()), "nothing is lost");
+    }
+
+    #[test]
+    fn a_failure_that_passes_proves_nothing() {
+        let busy = || failed(Fault::Throttled, Some(429));
+        assert_eq!(prove_account(Err(busy()), machines(&["u1"])), Err(Unproven::New(busy())));
+        assert_eq!(prove_account(machines(&["u1"]), Err(busy())), Err(Unproven::InUse(busy())));
+    }
+
+    #[test]
+    fn credentials_that_are_refused_or_get_no_answer_hold_no_others_up() {
+        let (refused, silent) =
+            (failed(Fault::Permission, Some(401)), failed(Fault::Transient, None));
+        for gone in [refused.clone(), silent] {
+            assert_eq!(prove_account(machines(&["u1"]), Err(gone)), Ok(()));
+        }
+        assert_eq!(prove_account(Err(refused), machines(&["u1"])), Ok(()), "it plans nothing");
     }
 }

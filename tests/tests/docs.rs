@@ -2,7 +2,8 @@
 //!
 //! `UPDATE_DOCS=1 cargo test -p ccm-tests --test docs` writes them.
 
-use ccm_tests::docs::hold_page;
+use ccm_tests::docs::{hold_page, page};
+use ccm_tests::register;
 
 #[test]
 fn the_annotation_reference_is_generated_from_the_table() {
@@ -47,11 +48,11 @@ fn the_reference_of_events_is_generated_from_the_tables() {
 /// Every line of the tables in `migration.md` names tests that there are.
 #[test]
 fn what_is_promised_to_who_migrates_is_tested() {
-    let page = ccm_tests::docs::page("migration.md");
-    let rows = page.lines().filter(|line| line.starts_with('|') && !line.starts_with("|---"));
+    let text = page("migration.md");
+    let rows = text.lines().filter(|line| line.starts_with('|') && !line.starts_with("|---"));
     let rows: Vec<&str> = rows.filter(|row| !row.ends_with("| Test |")).collect();
     assert!(rows.len() > 10, "{rows:#?}");
-    let tests = ccm_tests::docs::tests();
+    let tests = register::test_functions();
     for row in rows {
         let cells: Vec<&str> = row.trim_matches('|').split('|').collect();
         let [_, named] = cells.as_slice() else { panic!("a promise, and its tests: {row}") };

@@ -41,7 +41,7 @@ mod tests;
 pub use client::{Client, Options, PostPolicy};
 pub use command::{Command, Verb};
 pub use meter::{Ending, Meter};
-pub use permissions::{Permissions, Standing};
+pub use permissions::Permissions;
 pub use secret::Credentials;
 pub use transport::{HttpOptions, HttpTransport, TransportConfigError};
 pub use wire::{

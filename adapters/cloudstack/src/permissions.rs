@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use ccm_core::exec::error::CallError;
 use ccm_core::observe::Listing;
+use ccm_core::permission::report::State;
 use ccm_core::version::Version;
 use serde_json::Value;
 
@@ -26,24 +27,13 @@ use crate::wire::{Runtime, Transport};
 
 const APIS: Command = Command::ListApis;
 
-/// Whether a command may be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It was tried, or the server says so.
-    Allowed,
-    /// It was refused, or the server says so.
-    Denied,
-    /// Only its use would tell.
-    Unknown,
-}
-
 /// What a key may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permissions {
     /// Of the server, if it tells.
     pub version: Option<Version>,
     /// Every command.
-    pub commands: BTreeMap<Command, Standing>,
+    pub commands: BTreeMap<Command, State>,
     /// Whether there is a VPC tier; `None` if networks can't be listed.
     pub vpc_tiers: Option<bool>,
 }
@@ -56,15 +46,15 @@ impl<T: Transport, R: Runtime> Client<T, R> {
     pub async fn permissions(&self) -> Result<Permissions, CallError> {
         let apis = self.apis().await?;
         let of_apis = match &apis {
-            Listing::Listed(_) => Standing::Allowed,
-            Listing::Denied => Standing::Denied,
+            Listing::Listed(_) => State::Allowed,
+            Listing::Denied => State::Missing,
         };
         let commands = BTreeMap::from([(APIS, of_apis)]);
         let mut found = Permissions { version: None, commands, vpc_tiers: None };
         for command in Command::ALL.iter().copied() {
             if let Some(params) = self.smallest(command) {
-                let standing = self.tried(command, &params, &mut found).await?;
-                found.commands.insert(command, standing);
+                let state = self.tried(command, &params, &mut found).await?;
+                found.commands.insert(command, state);
             }
         }
         found.add_untried(&apis);
@@ -105,18 +95,18 @@ impl<T: Transport, R: Runtime> Client<T, R> {
         command: Command,
         params: &Params,
         found: &mut Permissions,
-    ) -> Result<Standing, CallError> {
+    ) -> Result<State, CallError> {
         match self.ask(command, params).await {
             Ok(answer) => {
                 found.learn(command, &answer)?;
-                Ok(Standing::Allowed)
+                Ok(State::Allowed)
             }
-            Err(failure) if failure.is_denial() => Ok(Standing::Denied),
+            Err(failure) if failure.is_denial() => Ok(State::Missing),
             // It got as far as its parameters, or what they name.
             Err(failure)
                 if failure.server().is_some_and(|error| matches!(error.code, 431 | 530)) =>
             {
-                Ok(Standing::Allowed)
+                Ok(State::Allowed)
             }
             Err(failure) => Err(failure.into_error(command)),
         }
@@ -163,14 +153,15 @@ impl Permissions {
             Listing::Listed(names) => Some(names.iter().any(|name| name == command.name())),
             Listing::Denied => None,
         };
-        let key_has_less = self.commands.iter().any(|(command, standing)| {
-            *standing == Standing::Denied && listed(*command) == Some(true)
-        });
+        let key_has_less = self
+            .commands
+            .iter()
+            .any(|(command, state)| *state == State::Missing && listed(*command) == Some(true));
         for command in Command::ALL.iter().copied() {
             self.commands.entry(command).or_insert(match listed(command) {
-                Some(false) => Standing::Denied,
-                Some(true) if !key_has_less => Standing::Allowed,
-                Some(true) | None => Standing::Unknown,
+                Some(false) => State::Missing,
+                Some(true) if !key_has_less => State::Allowed,
+                Some(true) | None => State::Unknown,
             });
         }
     }

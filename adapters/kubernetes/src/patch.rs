@@ -116,15 +116,7 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn nothing() -> ResolvedPatch {
-        PatchService {
-            service: ServiceKey::new("shop", "web"),
-            uid: ServiceUid::parse(UID).unwrap(),
-            finalizer: None,
-            verdict: Edit::Keep,
-            intents: Edit::Keep,
-            record: Edit::Keep,
-            ingress: None,
-        }
+        PatchService::nothing(ServiceKey::new("shop", "web"), ServiceUid::parse(UID).unwrap())
     }
 
     pub(crate) fn address() -> ResolvedAddress {

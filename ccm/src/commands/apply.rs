@@ -28,7 +28,7 @@ use crate::cli::{ApplyArgs, KubeArgs};
 use crate::config::Config;
 use crate::connect;
 use crate::console::Console;
-use crate::controller::Turn;
+use crate::controller::HeldLease;
 use crate::driver::{self, Progress as _, SharedLanes, World};
 use crate::moved::differences;
 use crate::ports::Cluster;
@@ -82,17 +82,17 @@ async fn to_cluster(
         bail!("the plan was made for cluster {planned}, and {url} is cluster {id}");
     }
     console.say(&format!("waiting for the Lease {}", args.lease));
-    let turn = Turn::take(cluster.client.clone(), &args.lease).await?;
+    let lease = HeldLease::take(cluster.client.clone(), &args.lease).await?;
     let stopped = stop_on_interrupt(console);
-    let goes_on = || !stopped.load(Ordering::Relaxed) && turn.lasts();
+    let goes_on = || !stopped.load(Ordering::Relaxed) && lease.lasts();
     let ended = match Apply::new(saved, config, &cluster, console, &goes_on) {
         Ok(mut apply) => apply.all().await,
         Err(error) => Err(error),
     };
-    if !turn.lasts() {
+    if !lease.lasts() {
         console.say("the Lease was lost: no new call was started since");
     }
-    turn.end().await;
+    lease.end().await;
     ended
 }
 

@@ -1,7 +1,7 @@
 //! The Lease: who may change anything. The rules are the core's; here requests are sent and time
 //! passes.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use ccm_cloudstack::{Runtime as _, TokioRuntime};
@@ -9,6 +9,7 @@ use ccm_core::election::{Action, Election, Timing};
 use ccm_kubernetes::live::lease::LeaseLock;
 use jiff::Timestamp;
 use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
 use super::ports::Fence;
@@ -53,11 +54,19 @@ pub(super) struct Leadership {
 }
 
 impl Leadership {
-    pub(super) fn new(identity: &str, timing: Timing) -> Self {
+    /// Takes part from now on, in a task that ends once the Lease is lost or released.
+    pub(super) fn seek(
+        lock: LeaseLock,
+        identity: &str,
+        timing: Timing,
+    ) -> (Arc<Self>, JoinHandle<()>) {
         let clock = SteadyClock::new();
         let election = Mutex::new(Election::new(identity, timing, clock.now()));
         let (standing, _) = watch::channel(Standing::Candidate);
-        Self { election, clock, standing, hurry: Notify::new() }
+        let leadership = Arc::new(Self { election, clock, standing, hurry: Notify::new() });
+        let candidate = Arc::clone(&leadership);
+        let campaign = tokio::spawn(async move { candidate.campaign(&lock).await });
+        (leadership, campaign)
     }
 
     /// Hears of changes.
@@ -76,8 +85,7 @@ impl Leadership {
         self.hurry.notify_one();
     }
 
-    /// Takes part until the Lease is lost or released.
-    pub(super) async fn campaign(&self, lock: &LeaseLock) {
+    async fn campaign(&self, lock: &LeaseLock) {
         let mut holder = None;
         loop {
             let action = self.election().poll(self.clock.now());

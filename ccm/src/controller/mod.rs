@@ -5,7 +5,7 @@
 //! | `process.rs` | start, leadership, stop |
 //! | `work.rs` | what a leader does |
 //! | `election.rs` | the Lease: who may change anything |
-//! | `turn.rs` | the Lease, as long as a command changes something |
+//! | `held_lease.rs` | the Lease, as long as a command changes something |
 //! | `monitored.rs` | CloudStack, as it answers: health and metrics |
 //! | `reload.rs` | a cloud-config that changes: new credentials without a restart |
 //! | `live.rs` | the watched cluster, as the controllers need it |
@@ -18,6 +18,7 @@
 //! | `ports.rs` | what the controllers need of their surroundings |
 
 mod election;
+mod held_lease;
 pub mod lifecycle;
 mod live;
 pub mod monitored;
@@ -29,7 +30,6 @@ mod recorder;
 pub mod reload;
 pub mod services;
 pub mod snapshots;
-mod turn;
 mod work;
 
 use std::collections::BTreeMap;
@@ -43,8 +43,8 @@ use jiff::Timestamp;
 
 use crate::ports::Cluster;
 
+pub(crate) use held_lease::HeldLease;
 pub(crate) use process::run;
-pub(crate) use turn::Turn;
 
 /// From 0.0 to 1.0, from random text: the first 32 bits of a UUID.
 fn jitter(uuid: &str) -> f64 {

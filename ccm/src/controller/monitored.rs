@@ -11,8 +11,7 @@ use ccm_core::node::lifecycle::Answer;
 use ccm_core::observe::scope::Scope;
 use ccm_core::observe::{CloudState, VirtualMachine};
 use ccm_core::plan::action::Call;
-use ccm_core::reload::is_same_account;
-use thiserror::Error;
+use ccm_core::reload::{Unproven, prove_account};
 
 use super::ports::Inventory;
 use crate::metrics::Metrics;
@@ -25,20 +24,6 @@ pub struct MonitoredCloud<T = HttpTransport, R = TokioRuntime> {
     metrics: Arc<Metrics>,
     reachable: Condition,
     credentials: Condition,
-}
-
-/// New credentials are not taken over.
-#[derive(Debug, Error)]
-pub enum RenewError {
-    /// They don't work, or nobody could be asked.
-    #[error(transparent)]
-    Unproven(#[from] CallError),
-    /// They work somewhere else.
-    #[error(
-        "the new pair sees none of the virtual machines that the pair in use sees; use one of a \
-         user of the same account or project"
-    )]
-    OtherAccount,
 }
 
 impl<T: Transport, R: Runtime> MonitoredCloud<T, R> {
@@ -61,23 +46,12 @@ impl<T: Transport, R: Runtime> MonitoredCloud<T, R> {
     }
 
     /// Goes on with the credentials of another client, if they work and act for the same account.
-    /// If those in use are not accepted any more, nobody knows for which account they acted.
     ///
     /// # Errors
-    /// [`RenewError`] says why not.
-    pub async fn renew(&self, proposed: &Client<T, R>) -> Result<(), RenewError> {
+    /// [`Unproven`] says why not.
+    pub async fn renew(&self, proposed: &Client<T, R>) -> Result<(), Unproven> {
         proposed.discover().await?;
-        let new = match proposed.machines().await {
-            Ok(machines) => Some(ids(&machines)),
-            Err(error) if error.fault == Fault::Permission => None,
-            Err(error) => return Err(error.into()),
-        };
-        let in_use = self.cloud.machines().await.ok().map(|machines| ids(&machines));
-        if let (Some(in_use), Some(new)) = (in_use, new)
-            && !is_same_account(&in_use, &new)
-        {
-            return Err(RenewError::OtherAccount);
-        }
+        prove_account(proposed.machines().await, self.cloud.machines().await)?;
         self.cloud.take_over(proposed);
         self.note_credentials(None);
         Ok(())
@@ -104,10 +78,6 @@ impl<T: Transport, R: Runtime> MonitoredCloud<T, R> {
             None => self.credentials.holds(),
         }
     }
-}
-
-fn ids(machines: &[VirtualMachine]) -> BTreeSet<VirtualMachineId> {
-    machines.iter().map(|machine| machine.id.clone()).collect()
 }
 
 impl<T: Transport, R: Runtime> Cloud for MonitoredCloud<T, R> {

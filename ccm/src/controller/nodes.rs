@@ -16,6 +16,7 @@ use ccm_core::node::agenda::{Due, NodeAgenda};
 use ccm_core::node::label::Spellings;
 use ccm_core::node::metadata::{self, Metadata, Surroundings};
 use ccm_core::node::note::NodeNote;
+use ccm_core::observe::VirtualMachine;
 use ccm_core::observe::machines::{Machines, Match, VirtualMachines};
 use futures_util::{Stream, StreamExt as _, stream};
 use tracing::{debug, info, warn};
@@ -113,6 +114,32 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> NodeController<C, K, R> 
                 return;
             }
         };
+        let planned = self.plan(work, machines, announced);
+        for _ in &planned {
+            queue.added();
+        }
+        let came = self.runtime.now();
+        let writes = planned.into_iter().map(async |(node, metadata)| {
+            let began = self.runtime.now();
+            queue.taken(between(came, began));
+            let failure = self.write(node, &metadata).await;
+            at_work.beat();
+            self.count_sync(failure, metadata.waits, between(began, self.runtime.now()));
+            (node, failure.or(metadata.waits.then_some(Fault::Transient)))
+        });
+        let mut writes = stream::iter(writes).buffer_unordered(*at_once);
+        while let Some((node, failure)) = writes.next().await {
+            self.note(agenda, nodes, &node.name, failure);
+        }
+    }
+
+    /// What is to be written on the Nodes that are due, and counts and tells how they stand.
+    fn plan<'a>(
+        &self,
+        Work { nodes, due, at_once: _ }: &Work<'a>,
+        machines: Vec<VirtualMachine>,
+        announced: &mut Announced<String>,
+    ) -> Vec<(&'a Node, Metadata)> {
         let machines: VirtualMachines =
             machines.into_iter().map(|machine| (machine.id.clone(), machine)).collect();
         let matched = Machines::new(nodes, &machines);
@@ -129,25 +156,9 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> NodeController<C, K, R> 
             };
             let metadata = metadata::plan(node, found, machine, &surroundings);
             self.tell_standing(node, &metadata, announced);
-            planned.push((node, found, metadata));
-            queue.added();
+            planned.push((node, metadata));
         }
-        let came = self.runtime.now();
-        let writes = planned.into_iter().map(async |(node, found, metadata)| {
-            let began = self.runtime.now();
-            queue.taken(between(came, began));
-            let failure = self.write(node, &metadata).await;
-            at_work.beat();
-            // Without a machine, or with addresses that can't be right, it stays tainted.
-            let waits =
-                node.taints.uninitialized && !metadata.patch.initialise && *found != Match::Foreign;
-            self.count_sync(failure, waits, between(began, self.runtime.now()));
-            (node, failure.or(waits.then_some(Fault::Transient)))
-        });
-        let mut writes = stream::iter(writes).buffer_unordered(*at_once);
-        while let Some((node, failure)) = writes.next().await {
-            self.note(agenda, nodes, &node.name, failure);
-        }
+        planned
     }
 
     fn count_sync(&self, failure: Option<Fault>, waits: bool, took: Duration) {
@@ -206,7 +217,7 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> NodeController<C, K, R> 
 
     /// Writes what is planned; gives the fault of what failed.
     async fn write(&self, node: &Node, metadata: &Metadata) -> Option<Fault> {
-        let Metadata { addresses, patch, notes: _ } = metadata;
+        let Metadata { addresses, patch, notes: _, waits: _ } = metadata;
         if addresses.is_none() && patch.is_empty() {
             return None;
         }
@@ -232,7 +243,7 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> NodeController<C, K, R> 
     }
 
     async fn write_in_order(&self, node: &Node, metadata: &Metadata) -> Result<bool, CallError> {
-        let Metadata { addresses, patch, notes: _ } = metadata;
+        let Metadata { addresses, patch, notes: _, waits: _ } = metadata;
         if let Some(addresses) = addresses {
             if !self.fence.may_change() {
                 return Ok(false);

@@ -102,16 +102,14 @@ impl Process {
         metrics.dry_run(options.dry_run);
         let health = Health::new();
         let plans = Arc::<LatestPlans>::default();
+        let site = Site {
+            health: health.clone(),
+            metrics: Arc::clone(&metrics),
+            configuration: configuration(&options, shown_config),
+            plans: shown(&options, &plans),
+        };
         let server = match &options.serving {
-            Some(serving) => {
-                let site = Site {
-                    health: health.clone(),
-                    metrics: Arc::clone(&metrics),
-                    configuration: configuration(&options, shown_config),
-                    plans: shown(&options, &plans),
-                };
-                Some(serve(&options, serving, site).await?)
-            }
+            Some(serving) => Some(serve(&options, serving, site).await?),
             None => None,
         };
         let meter = Arc::clone(&metrics);
@@ -211,16 +209,12 @@ impl Process {
 
     async fn work_while_leading(&self, options: &ElectionOptions) -> Result<Exit> {
         let ElectionOptions { timing, namespace, name } = options;
-        let leadership = Arc::new(Leadership::new(&self.identity, *timing));
         let elected = self.health.leader_election();
         self.metrics.leads(name, false);
-        let mut standing = leadership.standing();
         let lock =
             LeaseLock::new(self.kubernetes.clone(), namespace, name, timing.request_timeout());
-        let campaign = {
-            let leadership = Arc::clone(&leadership);
-            tokio::spawn(async move { leadership.campaign(&lock).await })
-        };
+        let (leadership, campaign) = Leadership::seek(lock, &self.identity, *timing);
+        let mut standing = leadership.standing();
         info!(
             identity = self.identity,
             lease = format!("{namespace}/{name}"),
@@ -231,28 +225,16 @@ impl Process {
             standing = turn => drop(standing),
             () = self.stop.cancelled() => {}
         }
-        let mut exit = Ok(Exit::Done);
         let leads = *leadership.standing().borrow() == Standing::Leader;
+        let mut worked = Ok(());
         if leads {
-            info!("leading");
-            self.metrics.leads(name, true);
-            self.tell_election(options, Turn::Became);
-            let mut standing = leadership.standing();
-            let fence: Arc<dyn Fence> = Arc::new(WhileLeading {
-                leadership: Arc::clone(&leadership),
-                stop: self.stop.clone(),
-            });
-            exit = tokio::select! {
-                worked = self.work(fence) => worked.map(|()| Exit::Done),
-                _ = standing.wait_for(|standing| *standing == Standing::Lost) => {
-                    error!("leader election lost");
+            worked = match self.lead(options, &leadership).await {
+                Some(worked) => worked,
+                None => {
                     elected.fails("the Lease is lost");
-                    self.metrics.leads(name, false);
-                    self.tell_election(options, Turn::Stopped);
                     return Ok(Exit::Failed);
                 }
             };
-            self.tell_election(options, Turn::Stopped);
         }
         leadership.release();
         if tokio::time::timeout(FAREWELL, campaign).await.is_err() {
@@ -260,7 +242,31 @@ impl Process {
                 "the Lease could not be given up in time: the next leader waits until it expires"
             );
         }
-        exit
+        worked.map(|()| Exit::Done)
+    }
+
+    /// Works as the leader; `None` if the Lease is lost meanwhile.
+    async fn lead(
+        &self,
+        options: &ElectionOptions,
+        leadership: &Arc<Leadership>,
+    ) -> Option<Result<()>> {
+        info!("leading");
+        self.metrics.leads(&options.name, true);
+        self.tell_election(options, Turn::Became);
+        let mut standing = leadership.standing();
+        let fence: Arc<dyn Fence> =
+            Arc::new(WhileLeading { leadership: Arc::clone(leadership), stop: self.stop.clone() });
+        let worked = tokio::select! {
+            worked = self.work(fence) => Some(worked),
+            _ = standing.wait_for(|standing| *standing == Standing::Lost) => {
+                error!("leader election lost");
+                self.metrics.leads(&options.name, false);
+                None
+            }
+        };
+        self.tell_election(options, Turn::Stopped);
+        worked
     }
 
     /// Works until told to stop, and then until what has begun is over or the grace period is.

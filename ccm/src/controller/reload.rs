@@ -1,5 +1,5 @@
 //! Takes changes of the cloud-config and of the CA file while the process works. When to try, and
-//! what of a change holds, is the core's word; here files are read and a new pair is proven.
+//! what of a change holds, is the core's word; here files are read and CloudStack is asked.
 //!
 //! Files are compared by content every few seconds: a mounted Secret changes by a symbolic link.
 
@@ -114,13 +114,22 @@ impl<T: Transport, R: Runtime> Reloader<T, R> {
         if look == Look::Rest {
             return;
         }
-        let Reading { config, warnings, prints } = match self.source.read() {
-            Ok(reading) => reading,
+        match self.source.read() {
+            Ok(reading) => self.handle_read(reading, look, found, reload).await,
             Err(error) => {
                 reload.handle_unreadable(found);
-                return self.tell_kept(&error);
+                self.tell_kept(&error);
             }
-        };
+        }
+    }
+
+    async fn handle_read(
+        &self,
+        Reading { config, warnings, prints }: Reading,
+        look: Look,
+        found: Prints,
+        reload: &mut Reload<Prints>,
+    ) {
         let changes = self.changes(&config, found.ca_file != reload.in_use().ca_file);
         if look == Look::New {
             for warning in &warnings {
@@ -130,6 +139,9 @@ impl<T: Transport, R: Runtime> Reloader<T, R> {
         }
         let proposed = self.in_use.borrow().with_live_settings_of(&config);
         let prints = Prints { ca_file: print_of_ca(&proposed), ..prints };
+        if !reload.handle_read(prints, &changes) {
+            return;
+        }
         match self.take(proposed, &changes.at_once).await {
             Ok(()) => reload.handle_taken(prints),
             Err(error) => {
@@ -150,9 +162,6 @@ impl<T: Transport, R: Runtime> Reloader<T, R> {
 
     /// Proves what changed, and goes on with it.
     async fn take(&self, proposed: Config, changed: &BTreeSet<Setting>) -> anyhow::Result<()> {
-        if changed.is_empty() {
-            return Ok(());
-        }
         self.cloud.renew(&(self.connect)(&proposed)?).await?;
         self.in_use.send_replace(proposed);
         let what = names(changed);

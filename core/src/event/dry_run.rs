@@ -121,15 +121,8 @@ mod tests {
     }
 
     fn books() -> Planned {
-        let patch = PatchService {
-            service: key(),
-            uid: ServiceUid::parse("u1").unwrap(),
-            finalizer: None,
-            verdict: Edit::Keep,
-            intents: Edit::Keep,
-            record: Edit::Remove,
-            ingress: None,
-        };
+        let nothing = PatchService::nothing(key(), ServiceUid::parse("u1").unwrap());
+        let patch = PatchService { record: Edit::Remove, ..nothing };
         planned(&[("service/patch", Action::PatchService(patch))], vec![])
     }
 

@@ -231,13 +231,9 @@ mod tests {
 
     fn patch(finalizer: Option<FinalizerChange>) -> (&'static str, Action, Reason) {
         let patch = PatchService {
-            service: key(),
-            uid: ServiceUid::parse("u1").unwrap(),
             finalizer,
-            verdict: Edit::Keep,
-            intents: Edit::Keep,
             record: Edit::Remove,
-            ingress: None,
+            ..PatchService::nothing(key(), ServiceUid::parse("u1").unwrap())
         };
         ("service/patch", Action::PatchService(patch), Reason::RecordDiffers)
     }

@@ -286,7 +286,7 @@ fn hidden_use(found: &AddressUse) -> Option<String> {
 mod tests {
     use super::*;
     use crate::ids::{LoadBalancerRuleId, ServiceKey, ServiceUid};
-    use crate::plan::action::{DeleteLoadBalancerRule, Edit, PatchService};
+    use crate::plan::action::{DeleteLoadBalancerRule, PatchService};
     use crate::plan::reason::{Disruption, Reason};
 
     /// What decides how long to wait when an only step is forbidden.
@@ -314,15 +314,8 @@ mod tests {
 
     #[test]
     fn an_api_server_that_forbids_is_asked_again_soon_and_cloudstack_is_not() {
-        let patch = PatchService {
-            service: ServiceKey::new("shop", "web"),
-            uid: ServiceUid::parse("u1").unwrap(),
-            finalizer: None,
-            verdict: Edit::Keep,
-            intents: Edit::Keep,
-            record: Edit::Keep,
-            ingress: None,
-        };
+        let service = ServiceKey::new("shop", "web");
+        let patch = PatchService::nothing(service, ServiceUid::parse("u1").unwrap());
         assert_eq!(forbidden(Action::PatchService(patch)), Some(Fault::Transient));
         let delete = DeleteLoadBalancerRule { rule: LoadBalancerRuleId::parse("r1").unwrap() };
         assert_eq!(forbidden(Action::DeleteLoadBalancerRule(delete)), Some(Fault::Permission));

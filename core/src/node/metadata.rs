@@ -19,6 +19,9 @@ pub struct Metadata {
     pub patch: NodePatch,
     /// What is told.
     pub notes: Vec<NodeNote>,
+    /// Whether a new Node stays uninitialised for now: without a machine, or with addresses that
+    /// can't be right.
+    pub waits: bool,
 }
 
 /// One patch of a Node.
@@ -68,6 +71,7 @@ pub fn plan(
             .push(NodeNote::ProviderIdStale { stale: stale.clone(), machine: machine.clone() }),
         Match::Machine(_) => {}
     }
+    metadata.waits = node.taints.uninitialized;
     let Some(machine) = machine else { return metadata };
     let addresses = match wanted_addresses(node, machine) {
         Ok(addresses) => addresses,
@@ -82,6 +86,7 @@ pub fn plan(
         labels: labels(node, machine, surroundings, &mut metadata.notes),
         initialise: node.taints.uninitialized,
     };
+    metadata.waits = false;
     metadata
 }
 
@@ -163,6 +168,17 @@ mod tests {
         let found = Match::Machine(machine.id.clone());
         let surroundings = Surroundings { spellings: &Spellings::default(), region };
         plan(&node(raw), &found, Some(&machine), &surroundings)
+    }
+
+    #[test]
+    fn a_new_node_waits_for_its_machine_and_for_nothing_that_is_not_ours() {
+        let surroundings = Surroundings { spellings: &Spellings::default(), region: None };
+        let waits =
+            |raw: &RawNode, found: &Match| plan(&node(raw), found, None, &surroundings).waits;
+        assert!(waits(&new_node(), &Match::Missing));
+        assert!(!waits(&new_node(), &Match::Foreign));
+        assert!(!waits(&RawNode { taints: Vec::new(), ..new_node() }, &Match::Missing));
+        assert!(!plan_alone(&new_node(), None).waits);
     }
 
     /// The Node after what was planned is written.

@@ -109,6 +109,20 @@ const fn core(
     Grant { group, resource, verb, place, tasks, need, source, purpose, without }
 }
 
+impl Grant {
+    const fn of_group(self, group: &'static str) -> Self {
+        Self { group, ..self }
+    }
+
+    const fn at(self, place: Place) -> Self {
+        Self { place, ..self }
+    }
+
+    const fn granted_by(self, source: Source) -> Self {
+        Self { source, ..self }
+    }
+}
+
 /// On Leases in kube-system.
 const fn lease(
     verb: &'static str,
@@ -116,16 +130,17 @@ const fn lease(
     tasks: &'static [Task],
     purpose: &'static str,
 ) -> Grant {
-    let base =
-        core(verb, "leases", tasks, Need::Always, purpose, "it never leads, so does nothing");
-    Grant { group: "coordination.k8s.io", place, ..base }
+    core(verb, "leases", tasks, Need::Always, purpose, "it never leads, so does nothing")
+        .of_group("coordination.k8s.io")
+        .at(place)
 }
 
 /// To ask the API server about callers.
 const fn review(group: &'static str, resource: &'static str, purpose: &'static str) -> Grant {
     let without = "/metrics, /plan and /configz answer nobody";
-    let base = core("create", resource, LONG, Need::Optional, purpose, without);
-    Grant { group, source: DELEGATOR, ..base }
+    core("create", resource, LONG, Need::Optional, purpose, without)
+        .of_group(group)
+        .granted_by(DELEGATOR)
 }
 
 /// Every grant that is ever used.
@@ -188,29 +203,25 @@ pub const GRANTS: &[Grant] = &[
     lease("update", Place::InKubeSystem(LEASE), LEADING, "leader election"),
     lease("get", Place::InKubeSystem(DRY_RUN_LEASE), DRY_RUN, "leader election of the dry run"),
     lease("update", Place::InKubeSystem(DRY_RUN_LEASE), DRY_RUN, "leader election of the dry run"),
-    Grant {
-        place: Place::InKubeSystem("extension-apiserver-authentication"),
-        source: READER,
-        ..core(
-            "get",
-            "configmaps",
-            ALL,
-            Need::Optional,
-            "its uid is the cluster id, where neither the cloud-config nor a Service has one",
-            "the uid of Namespace kube-system stands in for it",
-        )
-    },
-    Grant {
-        place: Place::Named("kube-system"),
-        ..core(
-            "get",
-            "namespaces",
-            ALL,
-            Need::Optional,
-            "its uid is the cluster id, where the ConfigMap can't be read",
-            "one of both, or `cluster-id` in the cloud-config, has to be there",
-        )
-    },
+    core(
+        "get",
+        "configmaps",
+        ALL,
+        Need::Optional,
+        "its uid is the cluster id, where neither the cloud-config nor a Service has one",
+        "the uid of Namespace kube-system stands in for it",
+    )
+    .at(Place::InKubeSystem("extension-apiserver-authentication"))
+    .granted_by(READER),
+    core(
+        "get",
+        "namespaces",
+        ALL,
+        Need::Optional,
+        "its uid is the cluster id, where the ConfigMap can't be read",
+        "one of both, or `cluster-id` in the cloud-config, has to be there",
+    )
+    .at(Place::Named("kube-system")),
     review("authentication.k8s.io", "tokenreviews", "whose a caller's token is"),
     review("authorization.k8s.io", "subjectaccessreviews", "what a caller may read"),
 ];

@@ -7,10 +7,12 @@
 //! | `cloudstack.rs` | commands of the CloudStack API |
 //! | `kubernetes.rs` | verbs on resources of the Kubernetes API |
 //! | `page.rs` | the reference page |
+//! | `report.rs` | what `check-permissions` found out, for people and programs |
 
 pub mod cloudstack;
 pub mod kubernetes;
 mod page;
+pub mod report;
 
 pub use page::markdown;
 

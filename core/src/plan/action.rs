@@ -283,6 +283,21 @@ pub struct PatchService<A, R> {
     pub ingress: Option<IngressDraft<A>>,
 }
 
+impl<A, R> PatchService<A, R> {
+    /// A patch that changes nothing.
+    pub const fn nothing(service: ServiceKey, uid: ServiceUid) -> Self {
+        Self {
+            service,
+            uid,
+            finalizer: None,
+            verdict: Edit::Keep,
+            intents: Edit::Keep,
+            record: Edit::Keep,
+            ingress: None,
+        }
+    }
+}
+
 /// A patch in a plan.
 pub type PlannedPatch = PatchService<Ref<ResolvedAddress>, Ref<LoadBalancerRuleId>>;
 

@@ -20,15 +20,7 @@ pub(super) type PlannedRecord = RecordDraft<Ref<ResolvedAddress>, Ref<LoadBalanc
 
 /// A patch that changes nothing.
 pub(super) fn empty(service: &Service) -> PlannedPatch {
-    PlannedPatch {
-        service: service.key.clone(),
-        uid: service.uid.clone(),
-        finalizer: None,
-        verdict: Edit::Keep,
-        intents: Edit::Keep,
-        record: Edit::Keep,
-        ingress: None,
-    }
+    PlannedPatch::nothing(service.key.clone(), service.uid.clone())
 }
 
 /// Whether a patch changes anything.

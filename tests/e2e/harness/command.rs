@@ -43,15 +43,7 @@ impl Ran {
 /// The binary, with an environment that says nothing.
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(settings::binary());
-    command.args(arguments).stdin(Stdio::null());
-    for (name, _) in std::env::vars_os() {
-        let of_ours = |name: &str| {
-            name.starts_with("CLOUDSTACK_") || ["KUBECONFIG", "HOME", "RUST_LOG"].contains(&name)
-        };
-        if name.to_str().is_some_and(of_ours) {
-            command.env_remove(name);
-        }
-    }
+    command.args(arguments).env_clear().stdin(Stdio::null());
     command
 }
 

@@ -14,12 +14,12 @@ async fn c085_a_quiet_day_costs_one_reading_per_drift_round_and_changes_nothing(
                 stage.create(&format!("web-{number}"), |_| ());
             }
             stage.pass(Duration::from_mins(5)).await;
-            let (changes, patches) = (stage.changes().len(), stage.patches());
+            let (changes, patches) = (stage.changes().len(), stage.cluster.patches());
             let lists = |command| stage.sent(command);
             let (rules, machines) = (lists("listLoadBalancerRules"), lists("listVirtualMachines"));
             let members = lists("listLoadBalancerRuleInstances");
             stage.pass(Duration::from_hours(10)).await;
-            assert_eq!((stage.changes().len(), stage.patches()), (changes, patches));
+            assert_eq!((stage.changes().len(), stage.cluster.patches()), (changes, patches));
             // Rounds begin up to a tenth early.
             let rounds = 60..=67;
             for (command, before) in

@@ -1,19 +1,16 @@
 //! What `/livez` says of controllers, and what `/metrics` counts of them.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::controllers::Controller;
 use ccm_core::exec::error::CallError;
 use ccm_core::exec::output::Output;
 use ccm_core::ids::{LoadBalancerRuleId, VirtualMachineId};
-use ccm_core::node::lifecycle::{Answer, LifecyclePolicy};
+use ccm_core::node::lifecycle::Answer;
 use ccm_core::observe::scope::Scope;
 use ccm_core::observe::{CloudState, VirtualMachine};
 use ccm_core::plan::action::Call;
-use cloudstack_ccm::controller::lifecycle::LifecycleController;
-use cloudstack_ccm::controller::nodes::{NodeController, Settings};
 use cloudstack_ccm::controller::ports::Inventory;
 use cloudstack_ccm::ports::{Cloud, Members};
 use futures_util::stream;
@@ -108,31 +105,8 @@ async fn node_controllers_that_hang_are_found() {
     let mut node = stage.cluster.node("node-3").expect("a Node");
     node.ready = Some("Unknown".to_owned());
     stage.cluster.with(|cluster| cluster.set_node(node));
-    let lifecycle = LifecycleController {
-        cloud: Hanging,
-        cluster: Arc::clone(&stage.cluster),
-        runtime: stage.clock.clone(),
-        period: Duration::from_secs(5),
-        policy: LifecyclePolicy::default(),
-        teller: stage.teller(),
-        fence: Stage::fence(),
-        heart: stage.heart(Controller::CloudNodeLifecycle),
-    };
-    let nodes = NodeController {
-        cloud: Hanging,
-        cluster: Arc::clone(&stage.cluster),
-        runtime: stage.clock.clone(),
-        settings: Settings {
-            every: Duration::from_mins(5),
-            new_at_once: 16,
-            refreshed_at_once: 16,
-            region: None,
-        },
-        teller: stage.teller(),
-        fence: Stage::fence(),
-        metrics: Arc::clone(&stage.metrics),
-        heart: stage.heart(Controller::CloudNode),
-    };
+    let lifecycle = stage.lifecycle_controller(Hanging);
+    let nodes = stage.node_controller(Hanging);
     let both = async { tokio::join!(lifecycle.run(), nodes.run(stream::pending())) };
     let found = async {
         stage.pass(Duration::from_mins(21)).await;

@@ -1,14 +1,9 @@
 //! The Node controllers.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::controllers::Controller;
-use ccm_core::node::lifecycle::LifecyclePolicy;
 use ccm_core::node::{SHUTDOWN_TAINT, UNINITIALIZED_TAINT};
 use ccm_core::parse::raw::RawNode;
-use cloudstack_ccm::controller::lifecycle::LifecycleController;
-use cloudstack_ccm::controller::nodes::{NodeController, Settings};
 use futures_util::stream;
 
 use crate::stage::Stage;
@@ -17,16 +12,7 @@ const U3: &str = "destroyVirtualMachine";
 const MINUTE: Duration = Duration::from_mins(1);
 
 async fn with_lifecycle<T>(stage: &Stage, story: impl Future<Output = T>) -> T {
-    let controller = LifecycleController {
-        cloud: stage.client(),
-        cluster: Arc::clone(&stage.cluster),
-        runtime: stage.clock.clone(),
-        period: Duration::from_secs(5),
-        policy: LifecyclePolicy::default(),
-        teller: stage.teller(),
-        fence: Stage::fence(),
-        heart: stage.heart(Controller::CloudNodeLifecycle),
-    };
+    let controller = stage.lifecycle_controller(stage.client());
     tokio::select! {
         () = controller.run() => unreachable!("it runs for ever"),
         result = story => result,
@@ -34,21 +20,7 @@ async fn with_lifecycle<T>(stage: &Stage, story: impl Future<Output = T>) -> T {
 }
 
 async fn with_metadata<T>(stage: &Stage, story: impl Future<Output = T>) -> T {
-    let controller = NodeController {
-        cloud: stage.client(),
-        cluster: Arc::clone(&stage.cluster),
-        runtime: stage.clock.clone(),
-        settings: Settings {
-            every: 5 * MINUTE,
-            new_at_once: 16,
-            refreshed_at_once: 16,
-            region: None,
-        },
-        teller: stage.teller(),
-        fence: Stage::fence(),
-        metrics: Arc::clone(&stage.metrics),
-        heart: stage.heart(Controller::CloudNode),
-    };
+    let controller = stage.node_controller(stage.client());
     tokio::select! {
         () = controller.run(stream::pending()) => unreachable!("the watch does not end"),
         result = story => result,
@@ -176,7 +148,7 @@ async fn a_node_that_goes_before_its_machine_is_found_is_forgotten() {
     stage.cluster.with(|cluster| cluster.set_node(node));
     with_metadata(&stage, async {
         stage.pass(MINUTE).await;
-        stage.cluster.with(|cluster| cluster.remove_node("nobody"));
+        stage.cluster.remove_node("nobody");
         stage.pass(MINUTE).await;
         let asked = stage.sent("listVirtualMachines");
         stage.pass(30 * MINUTE).await;

@@ -7,31 +7,23 @@ use ccm_tests::lab::{annotation, port};
 use crate::stage::Stage;
 
 const MINUTE: Duration = Duration::from_mins(1);
-const RULES: (&str, &str) = ("listLoadBalancerRules", "loadbalancerrule");
-
-fn rules(stage: &Stage) -> Vec<String> {
-    stage.cloud.ids(RULES.0, RULES.1)
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_new_service_is_served_and_a_deleted_one_leaves_nothing() {
     let stage = Stage::new();
-    let before = stage.cloud.ids("listPublicIpAddresses", "publicipaddress");
+    let before = stage.cloud.everything();
     stage
         .with_services(async {
-            let web = stage.create("web", |_| ());
-            stage.pass(MINUTE).await;
-            assert!(stage.published(&web).is_some());
+            let web = stage.serve("web").await;
             assert_eq!(stage.reasons("web"), ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]);
-            stage.cluster.with(|cluster| cluster.delete(&web)).expect("a Service");
+            stage.cluster.delete(&web);
             stage.pass(MINUTE).await;
             assert_eq!(stage.cluster.service(&web), None);
             let told = stage.reasons("web");
             assert_eq!(told[2..], ["DeletingLoadBalancer", "DeletedLoadBalancer"]);
         })
         .await;
-    assert_eq!(stage.cloud.ids("listPublicIpAddresses", "publicipaddress"), before);
-    assert_eq!(rules(&stage), Vec::<String>::new());
+    assert_eq!(stage.cloud.everything(), before);
 }
 
 #[tokio::test(start_paused = true)]
@@ -45,12 +37,12 @@ async fn c079_a_restart_changes_nothing_and_says_nothing() {
             stage.pass(2 * MINUTE).await;
         })
         .await;
-    let (changes, patches) = (stage.changes().len(), stage.patches());
+    let (changes, patches) = (stage.changes().len(), stage.cluster.patches());
     let told = stage.reasons("web").len();
     let members = stage.sent("listLoadBalancerRuleInstances");
     let lists = stage.sent("listLoadBalancerRules");
     stage.with_services(stage.pass(5 * MINUTE)).await;
-    assert_eq!((stage.changes().len(), stage.patches()), (changes, patches));
+    assert_eq!((stage.changes().len(), stage.cluster.patches()), (changes, patches));
     assert_eq!(stage.reasons("web").len(), told);
     assert_eq!(stage.sent("listLoadBalancerRuleInstances"), members, "records vouch for members");
     assert_eq!(stage.sent("listLoadBalancerRules"), lists + 1, "one reading for all");
@@ -61,13 +53,12 @@ async fn c082_what_somebody_changes_in_cloudstack_is_put_back_within_a_drift_rou
     let stage = Stage::new();
     stage
         .with_services(async {
-            let web = stage.create("web", |_| ());
-            stage.pass(MINUTE).await;
+            let web = stage.serve("web").await;
             let address = stage.published(&web);
-            let rule = rules(&stage).remove(0);
+            let rule = stage.cloud.rules().remove(0);
             stage.cloud.by_hand("deleteLoadBalancerRule", &[("id", &rule)]).await;
             stage.pass(12 * MINUTE).await;
-            assert_eq!(rules(&stage).len(), 1);
+            assert_eq!(stage.cloud.rules().len(), 1);
             assert_eq!(stage.published(&web), address);
             let told = stage.messages("DriftRepaired");
             assert_eq!(told.len(), 1, "{told:?}");
@@ -81,11 +72,10 @@ async fn c082_a_member_that_somebody_removes_is_back_within_an_hour() {
     let stage = Stage::new();
     stage
         .with_services(async {
-            stage.create("web", |_| ());
-            stage.pass(MINUTE).await;
-            let rule = rules(&stage).remove(0);
+            stage.serve("web").await;
+            let rule = stage.cloud.rules().remove(0);
             let machines = stage.cloud.ids("listVirtualMachines", "virtualmachine");
-            let members = stage.members(&rule);
+            let members = stage.cloud.members(&rule);
             for machine in machines.iter().take(4) {
                 let now = ccm_cloudstack::Runtime::now(&stage.clock);
                 let params = [("id", rule.as_str()), ("virtualmachineids", machine.as_str())];
@@ -95,9 +85,9 @@ async fn c082_a_member_that_somebody_removes_is_back_within_an_hour() {
                     .with(|sim| sim.call("prod", "removeFromLoadBalancerRule", &params, now));
                 stage.pass(MINUTE).await;
             }
-            assert!(stage.members(&rule) < members);
+            assert!(stage.cloud.members(&rule) < members);
             stage.pass(Duration::from_mins(62)).await;
-            assert_eq!(stage.members(&rule), members);
+            assert_eq!(stage.cloud.members(&rule), members);
         })
         .await;
 }
@@ -110,9 +100,9 @@ async fn c084_members_follow_the_nodes_with_one_call_per_rule_and_direction() {
             stage.create("web", |raw| raw.ports.push(port("https", "TCP", 443, 30443)));
             stage.pass(MINUTE).await;
             let before = stage.changes().len();
-            stage.cluster.with(|cluster| cluster.remove_node("node-1"));
+            stage.cluster.remove_node("node-1");
             stage.pass(Duration::from_millis(300)).await;
-            stage.cluster.with(|cluster| cluster.remove_node("node-2"));
+            stage.cluster.remove_node("node-2");
             stage.pass(MINUTE).await;
             let changes = stage.changes();
             let removed = "removeFromLoadBalancerRule";
@@ -139,12 +129,12 @@ async fn c077_a_service_of_another_class_is_never_touched() {
                 raw.finalizers = vec!["service.kubernetes.io/load-balancer-cleanup".to_owned()];
             });
             stage.pass(MINUTE).await;
-            stage.cluster.with(|cluster| cluster.delete(&other)).expect("a Service");
+            stage.cluster.delete(&other);
             stage.pass(30 * MINUTE).await;
             assert!(stage.cluster.service(&other).is_some(), "the finalizer is somebody else's");
         })
         .await;
-    assert_eq!(stage.patches(), 0);
+    assert_eq!(stage.cluster.patches(), 0);
     assert_eq!(stage.changes(), Vec::<&str>::new());
     assert_eq!(stage.reasons("other"), Vec::<&str>::new());
 }
@@ -154,8 +144,7 @@ async fn a_service_that_is_no_load_balancer_any_more_is_let_go() {
     let stage = Stage::new();
     stage
         .with_services(async {
-            let web = stage.create("web", |_| ());
-            stage.pass(MINUTE).await;
+            let web = stage.serve("web").await;
             stage.cluster.with(|cluster| cluster.set_type(&web, "ClusterIP")).expect("a Service");
             stage.pass(MINUTE).await;
             let left = stage.cluster.service(&web).expect("the Service stays");
@@ -163,7 +152,7 @@ async fn a_service_that_is_no_load_balancer_any_more_is_let_go() {
             assert!(!left.annotations.contains_key(&annotation("record")));
         })
         .await;
-    assert_eq!(rules(&stage), Vec::<String>::new());
+    assert_eq!(stage.cloud.rules(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
@@ -196,8 +185,7 @@ async fn a_change_does_not_wait_for_the_back_off() {
             let web = stage.create("web", |_| ());
             stage.pass(10 * MINUTE).await;
             stage.cloud.set_down(false);
-            let edit = |raw: &mut ccm_core::parse::raw::RawService| raw.ports[0].port = 81;
-            stage.cluster.with(|cluster| cluster.edit(&web, edit)).expect("a Service");
+            stage.cluster.edit(&web, |raw| raw.ports[0].port = 81);
             stage.pass(Duration::from_secs(30)).await;
             assert!(stage.published(&web).is_some());
         })
@@ -209,13 +197,11 @@ async fn c104_stripped_annotations_are_written_back_but_not_without_end() {
     let stage = Stage::new();
     stage
         .with_services(async {
-            let web = stage.create("web", |_| ());
-            stage.pass(MINUTE).await;
+            let web = stage.serve("web").await;
             let changes = stage.changes().len();
             let mut written = 0;
             for _ in 0..20 {
-                let strip = |raw: &mut ccm_core::parse::raw::RawService| raw.annotations.clear();
-                stage.cluster.with(|cluster| cluster.edit(&web, strip)).expect("a Service");
+                stage.cluster.edit(&web, |raw| raw.annotations.clear());
                 stage.pass(Duration::from_mins(3)).await;
                 let raw = stage.cluster.service(&web).expect("a Service");
                 written += usize::from(raw.annotations.contains_key(&annotation("record")));
@@ -237,7 +223,7 @@ async fn a_dry_run_tells_what_it_would_do_and_does_nothing() {
         })
         .await;
     assert_eq!(stage.changes(), Vec::<&str>::new());
-    assert_eq!(stage.patches(), 0);
+    assert_eq!(stage.cluster.patches(), 0);
     assert_eq!(stage.reasons("web"), ["PlannedChanges"]);
     assert!(stage.plans.json().contains("createLoadBalancerRule"));
 }

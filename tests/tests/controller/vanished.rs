@@ -25,22 +25,13 @@ fn successor() -> RawService {
     RawService { uid: Some(uid_of("successor")), ..web("web") }
 }
 
-fn addresses(stage: &Stage) -> Vec<String> {
-    stage.cloud.ids("listPublicIpAddresses", "publicipaddress")
-}
-
-fn rules(stage: &Stage) -> usize {
-    stage.cloud.ids("listLoadBalancerRules", "loadbalancerrule").len()
-}
-
 #[tokio::test(start_paused = true)]
 async fn what_a_vanished_service_left_is_removed() {
     let stage = Stage::new();
-    let before = addresses(&stage);
+    let before = stage.cloud.everything();
     stage
         .with_services(async {
-            let web = stage.create("web", |_| ());
-            stage.pass(MINUTE).await;
+            let web = stage.serve("web").await;
             tear_out(&stage, &web, None);
             stage.pass(MINUTE).await;
             let told = stage.reasons("web");
@@ -50,26 +41,25 @@ async fn what_a_vanished_service_left_is_removed() {
             assert_eq!(stage.changes().len(), changes, "and that is all");
         })
         .await;
-    assert_eq!((addresses(&stage), rules(&stage)), (before, 0));
+    assert_eq!(stage.cloud.everything(), before);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_a_vanished_service_left_is_removed_once_cloudstack_is_back() {
     let stage = Stage::new();
-    let before = addresses(&stage);
+    let before = stage.cloud.everything();
     stage
         .with_services(async {
-            let web = stage.create("web", |_| ());
-            stage.pass(MINUTE).await;
+            let web = stage.serve("web").await;
             stage.cloud.set_down(true);
             tear_out(&stage, &web, None);
             stage.pass(10 * MINUTE).await;
-            assert!(rules(&stage) > 0);
+            assert!(!stage.cloud.rules().is_empty());
             stage.cloud.set_down(false);
             stage.pass(6 * MINUTE).await;
         })
         .await;
-    assert_eq!((addresses(&stage), rules(&stage)), (before, 0));
+    assert_eq!(stage.cloud.everything(), before);
 }
 
 #[tokio::test(start_paused = true)]
@@ -77,7 +67,7 @@ async fn another_service_of_the_same_name_is_served_and_the_first_leaves_nothing
     // While the first is being made, and after.
     for seconds in (0..30).chain([60]) {
         let stage = Stage::new();
-        let before = addresses(&stage);
+        let before = stage.cloud.everything();
         stage
             .with_services(async {
                 let web = stage.create("web", |_| ());
@@ -85,13 +75,13 @@ async fn another_service_of_the_same_name_is_served_and_the_first_leaves_nothing
                 tear_out(&stage, &web, Some(successor()));
                 stage.pass(5 * MINUTE).await;
                 assert!(stage.published(&web).is_some(), "after {seconds} half seconds");
-                assert_eq!(rules(&stage), 1, "after {seconds} half seconds");
-                assert_eq!(addresses(&stage).len(), before.len() + 1);
-                stage.cluster.with(|cluster| cluster.delete(&web)).expect("a Service");
+                assert_eq!(stage.cloud.rules().len(), 1, "after {seconds} half seconds");
+                assert_eq!(stage.cloud.addresses().len(), before[0].len() + 1);
+                stage.cluster.delete(&web);
                 stage.pass(MINUTE).await;
             })
             .await;
-        assert_eq!((addresses(&stage), rules(&stage)), (before, 0), "{seconds} half seconds");
+        assert_eq!(stage.cloud.everything(), before, "{seconds} half seconds");
     }
 }
 
@@ -100,14 +90,13 @@ async fn a_successor_that_asks_for_the_address_gets_it_without_a_release() {
     let stage = Stage::new();
     stage
         .with_services(async {
-            let web = stage.create("web", |_| ());
-            stage.pass(MINUTE).await;
+            let web = stage.serve("web").await;
             let address = stage.published(&web);
             let asks = RawService { load_balancer_ip: address.clone(), ..successor() };
             tear_out(&stage, &web, Some(asks));
             stage.pass(5 * MINUTE).await;
             assert_eq!(stage.published(&web), address);
-            assert_eq!(rules(&stage), 1);
+            assert_eq!(stage.cloud.rules().len(), 1);
         })
         .await;
     assert_eq!(stage.sent("disassociateIpAddress"), 0, "somebody else could have taken it");
@@ -118,8 +107,7 @@ async fn a_service_that_comes_back_is_not_torn_down() {
     let stage = Stage::new();
     stage
         .with_services(async {
-            let web = stage.create("web", |_| ());
-            stage.pass(MINUTE).await;
+            let web = stage.serve("web").await;
             let (address, changes) = (stage.published(&web), stage.changes().len());
             let raw = stage.cluster.service(&web).expect("a Service");
             stage.cloud.set_down(true);
@@ -133,5 +121,5 @@ async fn a_service_that_comes_back_is_not_torn_down() {
             assert_eq!(stage.changes().len(), changes);
         })
         .await;
-    assert_eq!(rules(&stage), 1);
+    assert_eq!(stage.cloud.rules().len(), 1);
 }

@@ -540,15 +540,9 @@ async fn c083_nothing_is_sent_beside_a_job_that_goes_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kubernetes_write_is_a_bug_here() {
-    let call = Call::PatchService(PatchService {
-        service: ServiceKey::new("default", "web"),
-        uid: ServiceUid::parse("u1").unwrap(),
-        finalizer: None,
-        verdict: Edit::Keep,
-        intents: Edit::Keep,
-        record: Edit::Keep,
-        ingress: None,
-    });
+    let service = ServiceKey::new("default", "web");
+    let uid = ServiceUid::parse("u1").unwrap();
+    let call = Call::PatchService(PatchService::nothing(service, uid));
     let (result, server) = run(&call, willing).await;
     assert_eq!(result.unwrap_err().fault, Fault::Bug);
     assert!(server.asked().is_empty());

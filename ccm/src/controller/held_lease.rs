@@ -20,12 +20,12 @@ const PATIENCE: Duration = Duration::from_secs(25);
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// See the module.
-pub(crate) struct Turn {
+pub(crate) struct HeldLease {
     leadership: Arc<Leadership>,
     campaign: JoinHandle<()>,
 }
 
-impl Turn {
+impl HeldLease {
     /// Waits for the Lease, and takes it.
     ///
     /// # Errors
@@ -34,12 +34,8 @@ impl Turn {
         let ServiceKey { namespace, name } = lease;
         let timing = Timing::default();
         let identity = format!("{}_apply_{}", hostname(), TokioRuntime.fresh_uuid());
-        let leadership = Arc::new(Leadership::new(&identity, timing));
         let lock = LeaseLock::new(kubernetes, namespace, name, timing.request_timeout());
-        let campaign = {
-            let leadership = Arc::clone(&leadership);
-            tokio::spawn(async move { leadership.campaign(&lock).await })
-        };
+        let (leadership, campaign) = Leadership::seek(lock, &identity, timing);
         let mut standing = leadership.standing();
         let elected = standing.wait_for(|standing| *standing == Standing::Leader);
         if tokio::time::timeout(PATIENCE, elected).await.is_ok_and(|waited| waited.is_ok()) {
