@@ -4,9 +4,9 @@ use ccm_simulator::{Simulator, World};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// Rows of a page; addresses and networks of every world, and members of its first rule.
+/// Rows of a page; addresses, networks and VPCs of every world, and members of its first rule.
 pub const PAGE: usize = 500;
-/// Load-balancer rules, firewall rules and ACL items of a large world.
+/// Load-balancer rules, firewall rules, port forwards and ACL items of a large world.
 pub const RULES: usize = 10_000;
 /// Virtual machines of a large world.
 pub const MACHINES: usize = 5_000;
@@ -21,14 +21,17 @@ pub struct List {
     params: &'static [(&'static str, &'static str)],
 }
 
-/// Every list that is long in a large world.
-pub const LISTS: [List; 7] = [
+/// Every list that a client reads page by page.
+pub const LISTS: [List; 10] = [
     list("listLoadBalancerRules", RULES / PAGE),
     list("listVirtualMachines", MACHINES / PAGE),
     list("listPublicIpAddresses", 1),
     list("listFirewallRules", RULES / PAGE),
     list("listNetworkACLs", RULES / PAGE),
-    list("listNetworks", 1),
+    list("listPortForwardingRules", RULES / PAGE),
+    list("listNetworks", 2),
+    list("listVPCs", 1),
+    list("listNetworkACLLists", 1),
     List { params: &[("id", CROWDED)], ..list("listLoadBalancerRuleInstances", 1) },
 ];
 
@@ -39,7 +42,8 @@ const fn list(command: &'static str, last: usize) -> List {
     List { command, last, params: &[("listall", "true")] }
 }
 
-/// Rules with tags, members, firewall rules and ACL items, evenly spread over the addresses.
+/// Rules with tags, members, firewall rules and port forwards, evenly spread over the addresses, and
+/// as many ACL items in one list.
 pub fn world(rules: usize, machines: usize) -> Simulator {
     let name_of = |at: usize| format!("node-{at}");
     let host = |at: usize| format!("10.{}.{}.{}", 1 + at / 62_500, at / 250 % 250, 2 + at % 250);
@@ -65,11 +69,16 @@ pub fn world(rules: usize, machines: usize) -> Simulator {
             "name": format!("net-{at}"), "owner": "prod",
             "cidr": if at == 0 { "10.0.0.0/8" } else { "172.16.0.0/16" },
         })),
-        "vpcs": [{"name": "vpc", "owner": "prod", "cidr": "192.168.0.0/16", "acl-lists": [{
-            "name": "custom", "items": list(rules, &|at| json!({
-                "protocol": "tcp", "start-port": port(at), "reason": format!("item-{at}"),
-            })),
-        }]}],
+        "vpcs": list(PAGE, &|at| json!({
+            "name": format!("vpc-{at}"), "owner": "prod", "cidr": "192.168.0.0/16",
+            "tiers": [{"name": format!("tier-{at}"), "cidr": "192.168.1.0/24"}],
+            "acl-lists": [{
+                "name": format!("list-{at}"),
+                "items": list(if at == 0 { rules } else { 0 }, &|at| json!({
+                    "protocol": "tcp", "start-port": port(at), "reason": format!("item-{at}"),
+                })),
+            }],
+        })),
         "virtual-machines": list(machines, &|at| json!({
             "name": name_of(at), "owner": "prod", "tags": {"role": "node"},
             "nics": [{"network": "net-0", "address": host(at)}],
@@ -80,6 +89,9 @@ pub fn world(rules: usize, machines: usize) -> Simulator {
         "rules": rows,
         "firewall-rules": list(rules, &|at| json!({
             "address": public(at % PAGE), "start-port": port(at),
+        })),
+        "port-forwards": list(rules, &|at| json!({
+            "address": public(at % PAGE), "start-port": 40_000 + port(at),
         })),
     });
     let world: World = serde_json::from_value(world).expect("a world");

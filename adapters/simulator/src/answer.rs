@@ -1,45 +1,37 @@
 //! What a command answers: the JSON text that stands under its root key.
 
-use serde::ser::SerializeMap as _;
-use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::object::Object;
+use crate::object::{Object, write_rows, written};
 
 /// The text of an answer, without its root key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Answer(String);
 
-/// Rows of a list, each rendered when it is written.
-struct Rows<T, F> {
-    rows: Vec<T>,
-    render: F,
-}
-
 impl Answer {
     /// Some of `count` rows under a key; the count alone if there are none.
-    pub(crate) fn list<'a, T: Clone>(
+    pub(crate) fn list<'a, T>(
         count: usize,
         key: &str,
         rows: Vec<T>,
         render: impl Fn(T) -> Object<'a>,
     ) -> Self {
+        let counted = format!(r#""count":{count}"#);
         if rows.is_empty() {
-            return Object::new().with("count", count).into();
+            return Self(format!("{{{counted}}}"));
         }
-        let rows = Rows { rows, render };
-        Self(written(|text| {
-            let mut fields = text.serialize_map(Some(2))?;
-            // In the order of all objects.
-            if key < "count" {
-                fields.serialize_entry(key, &rows)?;
-                fields.serialize_entry("count", &count)?;
-            } else {
-                fields.serialize_entry("count", &count)?;
-                fields.serialize_entry(key, &rows)?;
-            }
-            fields.end()
-        }))
+        // In the order of all objects.
+        let (before, after) = if key < "count" {
+            (String::new(), format!(",{counted}"))
+        } else {
+            (format!("{counted},"), String::new())
+        };
+        let mut text = format!(r#"{{{before}"{key}":"#).into_bytes();
+        // Each row is rendered when it is written.
+        write_rows(&mut text, rows, |text, row| render(row).write(text));
+        text.extend_from_slice(after.as_bytes());
+        text.push(b'}');
+        Self(written(text))
     }
 
     /// The answer under its root key.
@@ -56,15 +48,9 @@ impl Answer {
     }
 }
 
-impl<'a, T: Clone, F: Fn(T) -> Object<'a>> Serialize for Rows<T, F> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.rows.iter().cloned().map(&self.render))
-    }
-}
-
 impl From<Object<'_>> for Answer {
     fn from(object: Object<'_>) -> Self {
-        Self(written(|text| object.serialize(text)))
+        Self(object.json())
     }
 }
 
@@ -72,13 +58,4 @@ impl From<Value> for Answer {
     fn from(value: Value) -> Self {
         Self(value.to_string())
     }
-}
-
-/// What `write` writes. It can't fail: memory takes all, and every key is a text.
-fn written(
-    write: impl FnOnce(&mut serde_json::Serializer<&mut Vec<u8>>) -> Result<(), serde_json::Error>,
-) -> String {
-    let mut text = Vec::new();
-    drop(write(&mut serde_json::Serializer::new(&mut text)));
-    String::from_utf8(text).unwrap_or_default()
 }

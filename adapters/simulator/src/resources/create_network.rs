@@ -208,7 +208,7 @@ pub(crate) fn start_vpc(
 ) -> Result<Work, JobFailure> {
     let key = Key::of(accepted.number);
     match cloud.vpcs.get(key) {
-        Some(row) => Ok(Work::Done(json!({"vpc": vpc::json(cloud, key, row)}))),
+        Some(row) => Ok(Work::Done(Object::new().with("vpc", vpc::json(cloud, key, row)).into())),
         None => Err(JobFailure::internal("Failed to create VPC")),
     }
 }

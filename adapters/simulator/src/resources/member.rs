@@ -87,8 +87,10 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
         .collect();
     let with_addresses = params.flag("lbvmips") == Some(true);
     let key = if with_addresses { "lbrulevmidip" } else { "loadbalancerruleinstance" };
+    let details = Details::all();
+    let render = virtual_machine::renderer(cloud, &details);
     Ok(whole_answer(cloud, key, members.len(), members, |(vm, addresses)| {
-        let shown = virtual_machine::json(cloud, vm, &Details::all());
+        let shown = render(vm);
         if with_addresses {
             Object::new().with("loadbalancerruleinstance", shown).with("lbvmipaddresses", addresses)
         } else {

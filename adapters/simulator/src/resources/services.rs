@@ -1,6 +1,10 @@
 //! The services of networks and VPCs with their providers and capabilities, as virtual routers
 //! offer them.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use crate::object::{Field, Object};
 use crate::resources::network::Network;
 use crate::versions::{Feature, Version};
@@ -41,25 +45,76 @@ pub(crate) const VPC: &[&str] = TIER;
 const STICKINESS: &str = r#"[{"methodname":"LbCookie","paramlist":[{"paramname":"cookie-name","required":false,"isflag":false,"description":" "},{"paramname":"mode","required":false,"isflag":false,"description":" "},{"paramname":"nocache","required":false,"isflag":true,"description":" "},{"paramname":"indirect","required":false,"isflag":true,"description":" "},{"paramname":"postonly","required":false,"isflag":true,"description":" "},{"paramname":"domain","required":false,"isflag":false,"description":" "}],"description":"This is loadbalancer cookie based stickiness method."},{"methodname":"AppCookie","paramlist":[{"paramname":"cookie-name","required":false,"isflag":false,"description":" "},{"paramname":"length","required":false,"isflag":false,"description":" "},{"paramname":"holdtime","required":false,"isflag":false,"description":" "},{"paramname":"request-learn","required":false,"isflag":true,"description":" "},{"paramname":"prefix","required":false,"isflag":true,"description":" "},{"paramname":"mode","required":false,"isflag":false,"description":" "}],"description":"This is App session based sticky method. Define session stickiness on an existing application cookie. It can be used only for a specific http traffic"},{"methodname":"SourceBased","paramlist":[{"paramname":"tablesize","required":false,"isflag":false,"description":" "},{"paramname":"expire","required":false,"isflag":false,"description":" "}],"description":"This is source based Stickiness method, it can be used for any type of protocol."}]"#;
 const COUNTERS: &str = r#"[{"methodname":"CPU","paramlist":[]},{"methodname":"MEMORY","paramlist":[]},{"methodname":"VIRTUALROUTER","paramlist":[]}]"#;
 
+/// Who serves a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Provider {
+    VirtualRouter,
+    VpcVirtualRouter,
+    InternalLbVm,
+}
+
+impl Provider {
+    const ALL: [Self; 3] = [Self::VirtualRouter, Self::VpcVirtualRouter, Self::InternalLbVm];
+
+    fn of(network: &Network, service: &str) -> Self {
+        match network.offering.lb_scheme {
+            LbScheme::Internal if service == "Lb" => Self::InternalLbVm,
+            LbScheme::Internal | LbScheme::Public if network.tier.is_some() => {
+                Self::VpcVirtualRouter
+            }
+            LbScheme::Internal | LbScheme::Public => Self::VirtualRouter,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::VirtualRouter => "VirtualRouter",
+            Self::VpcVirtualRouter => "VpcVirtualRouter",
+            Self::InternalLbVm => "InternalLbVm",
+        }
+    }
+}
+
+/// The JSON of the services that networks usually have, by name, provider and whether `ssl` is
+/// offered: most of what a list of networks says, and the same for each.
+static TEXTS: LazyLock<BTreeMap<(&'static str, Provider, bool), String>> = LazyLock::new(|| {
+    let mut texts = BTreeMap::new();
+    for name in [ISOLATED, TIER].into_iter().flatten() {
+        for provider in Provider::ALL {
+            for ssl in [false, true] {
+                texts.insert((*name, provider, ssl), text(name, provider, ssl));
+            }
+        }
+    }
+    texts
+});
+
 /// `service` of a network: each with its one provider and what the provider can do.
-pub(crate) fn of_network<'a>(network: &'a Network, version: &Version) -> Field<'a> {
-    let in_vpc = network.tier.is_some();
-    let router = if in_vpc { "VpcVirtualRouter" } else { "VirtualRouter" };
-    let internal = network.offering.lb_scheme == LbScheme::Internal;
-    network
-        .services
-        .iter()
-        .map(|name| {
-            let is_internal = internal && name == "Lb";
-            let provider = if is_internal { "InternalLbVm" } else { router };
-            let capabilities =
-                if is_internal { internal_lb() } else { capabilities(name, in_vpc, version) };
-            Object::new()
-                .with("name", name.as_str())
-                .with("provider", providers(&[provider]))
-                .with("capability", capabilities)
-        })
-        .collect()
+pub(crate) fn of_network(network: &Network, version: &Version) -> Field<'static> {
+    let ssl = version.has(Feature::SslOffload);
+    let texts = network.services.iter().map(|name| {
+        let provider = Provider::of(network, name);
+        let known = TEXTS.get(&(name.as_str(), provider, ssl));
+        known.map_or_else(
+            || Cow::Owned(text(name, provider, ssl)),
+            |known| Cow::Borrowed(known.as_str()),
+        )
+    });
+    let texts: Vec<Cow<'_, str>> = texts.collect();
+    Field::Json(format!("[{}]", texts.join(",")))
+}
+
+fn text(name: &str, provider: Provider, ssl: bool) -> String {
+    let capabilities = match provider {
+        Provider::InternalLbVm => internal_lb(),
+        Provider::VirtualRouter => capabilities(name, false, ssl),
+        Provider::VpcVirtualRouter => capabilities(name, true, ssl),
+    };
+    Object::new()
+        .with("name", name)
+        .with("provider", providers(&[provider.name()]))
+        .with("capability", capabilities)
+        .json()
 }
 
 /// What machines that balance load inside a VPC can do.
@@ -101,8 +156,7 @@ fn capability(name: &'static str, value: &'static str, choosable: bool) -> Objec
         .with("canchooseservicecapability", choosable)
 }
 
-fn capabilities(service: &str, in_vpc: bool, version: &Version) -> Field<'static> {
-    let ssl = version.has(Feature::SslOffload);
+fn capabilities(service: &str, in_vpc: bool, ssl: bool) -> Field<'static> {
     // The third part tells whether an offering may choose the capability.
     let known: &'static [(&'static str, &'static str, bool)] = match service {
         "Dhcp" => &[("DhcpAccrossMultipleSubnets", "true", false)],

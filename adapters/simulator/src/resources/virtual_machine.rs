@@ -1,6 +1,8 @@
 //! Virtual machines and their NICs: what they are and how they are listed. `vm_life.rs` and
 //! `vm_nics.rs` change them.
 
+use std::collections::BTreeMap;
+
 use serde_json::json;
 
 use crate::answer::Answer;
@@ -156,8 +158,9 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
         .collect();
     // Asked for both, CloudStack shows machines of projects before the caller's own.
     rows.sort_by_key(|(_, row)| matches!(row.owner, Owner::Account(_)));
+    let render = renderer(cloud, &details);
     answer(cloud, call, "virtualmachine", rows, |(key, row)| {
-        let shown = json(cloud, row, &details);
+        let shown = render(row);
         if sees_destroyed {
             let name = instance_name(cloud, key, row);
             shown.with("displayvm", true).with("instancename", name)
@@ -274,12 +277,29 @@ impl Details {
     }
 }
 
+/// What renders machines, for answers that may show many: public addresses are looked through once.
+pub(crate) fn renderer<'a>(
+    cloud: &'a Cloud,
+    details: &Details,
+) -> impl Fn(&'a VirtualMachine) -> Object<'a> {
+    let mapped = static_nats(cloud);
+    move |row| rendered(cloud, row, details, mapped.get(row.id.as_str()).copied())
+}
+
 pub(crate) fn json<'a>(cloud: &'a Cloud, row: &'a VirtualMachine, details: &Details) -> Object<'a> {
+    renderer(cloud, details)(row)
+}
+
+fn rendered<'a>(
+    cloud: &'a Cloud,
+    row: &'a VirtualMachine,
+    details: &Details,
+    public: Option<&'a PublicIp>,
+) -> Object<'a> {
     let creator = row.creator.and_then(|key| cloud.users.get(key));
     let nics = shown_nics(cloud, row, details);
     let host = (row.state == VmState::Running).then_some("Enabled");
     let job = cloud.jobs.running_on(&row.id);
-    let public = static_nat_of(cloud, row);
     let lowest = nics.first().map(|(_, nic)| nic.address.as_str());
     let mut object = Object::new()
         .with("id", row.id.as_str())
@@ -335,12 +355,12 @@ fn shown_nics<'a>(
     details: &Details,
 ) -> Vec<(usize, &'a Nic)> {
     let ordered = cloud.version.has(Feature::NicDevices);
-    let several_tags = tags_of(cloud, ResourceType::UserVm, &row.id).count() > 1;
+    let several_tags = || tags_of(cloud, ResourceType::UserVm, &row.id).nth(1).is_some();
     let mut nics: Vec<_> = row
         .nics
         .iter()
         .enumerate()
-        .filter(|(device, _)| details.show("nics") || several_tags || *device > 0)
+        .filter(|(device, _)| details.show("nics") || *device > 0 || several_tags())
         .collect();
     if !ordered {
         // No order is promised: the other one tells who relies on it.
@@ -349,11 +369,16 @@ fn shown_nics<'a>(
     nics
 }
 
-/// The public address that is mapped to a machine as a whole.
-fn static_nat_of<'a>(cloud: &'a Cloud, row: &VirtualMachine) -> Option<&'a PublicIp> {
-    let key = cloud.vms.find(&row.id)?;
-    let mut addresses = cloud.addresses.iter().map(|(_, address)| address);
-    addresses.find(|address| address.static_nat == Some(key))
+/// The public addresses that are mapped to machines as a whole, by the ids of these. Of several of
+/// a machine the oldest counts.
+fn static_nats(cloud: &Cloud) -> BTreeMap<&str, &PublicIp> {
+    let newest_first = cloud.addresses.iter().rev();
+    newest_first
+        .filter_map(|(_, address)| {
+            let vm = cloud.vms.get(address.static_nat?)?;
+            Some((vm.id.as_str(), address))
+        })
+        .collect()
 }
 
 /// What an interface of a machine that went down does not show.

@@ -1,11 +1,14 @@
 //! Virtual private clouds.
 
+use std::collections::BTreeMap;
+
 use crate::answer::Answer;
 use crate::cloud::{Cloud, Extra, Owner};
 use crate::commands::{Call, Entity, Kind, Param, may};
 use crate::error::ApiError;
 use crate::lists::{Scope, TagFilter, answer, contains, equal, keyword_matches};
-use crate::object::Object;
+use crate::object::{Field, Object};
+use crate::resources::network::Network;
 use crate::resources::tag::{ResourceType, inline_tags};
 use crate::resources::{network, services};
 use crate::table::{Key, Row};
@@ -86,16 +89,33 @@ pub(crate) fn list(cloud: &Cloud, call: &Call) -> Result<Answer, ApiError> {
                 && tags.passes(cloud, ResourceType::Vpc, &row.id)
         })
         .collect();
-    answer(cloud, call, "vpc", rows, |(key, row)| json(cloud, key, row))
+    let tiers = tiers(cloud);
+    answer(cloud, call, "vpc", rows, |(key, row)| rendered(cloud, key, row, &tiers))
 }
 
 pub(crate) fn json<'a>(cloud: &'a Cloud, key: Key<Vpc>, row: &'a Vpc) -> Object<'a> {
-    let tiers: Vec<Object<'_>> = cloud
-        .networks
-        .iter()
-        .filter(|(_, network)| network.vpc() == Some(key))
-        .map(|(_, network)| network::json(cloud, network))
-        .collect();
+    rendered(cloud, key, row, &tiers(cloud))
+}
+
+/// The tiers of every VPC, oldest first.
+fn tiers(cloud: &Cloud) -> BTreeMap<Key<Vpc>, Vec<&Network>> {
+    let mut tiers: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (_, network) in cloud.networks.iter() {
+        if let Some(vpc) = network.vpc() {
+            tiers.entry(vpc).or_default().push(network);
+        }
+    }
+    tiers
+}
+
+fn rendered<'a>(
+    cloud: &'a Cloud,
+    key: Key<Vpc>,
+    row: &'a Vpc,
+    tiers: &BTreeMap<Key<Vpc>, Vec<&'a Network>>,
+) -> Object<'a> {
+    let tiers: Field<'_> =
+        tiers.get(&key).into_iter().flatten().map(|tier| network::json(cloud, tier)).collect();
     Object::new()
         .with("id", row.id.as_str())
         .with("name", row.name.as_str())
