@@ -22,6 +22,8 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use thiserror::Error;
 use tokio::sync::Notify;
+use tracing::field::Empty;
+use tracing::{Instrument as _, debug_span};
 
 use crate::ports::{Cloud, Cluster, Objects};
 
@@ -174,7 +176,7 @@ pub async fn execute(
             let Some((step, call)) = execution.poll_call(&mut admitted.lanes()) else { break };
             progress.started(&step, &call);
             running.push(async move {
-                let result = perform(cloud, cluster, &call).await;
+                let result = traced(&step, &call, perform(cloud, cluster, &call)).await;
                 (step, result)
             });
         }
@@ -234,6 +236,27 @@ impl Drop for Admitted<'_> {
     fn drop(&mut self) {
         self.lanes().dismiss(self.plan);
     }
+}
+
+/// A step, in traces and in what is logged meanwhile.
+async fn traced(
+    step: &StepId,
+    call: &Call,
+    performed: impl Future<Output = Result<Output, CallError>>,
+) -> Result<Output, CallError> {
+    let span = debug_span!(
+        "step",
+        id = step.as_str(),
+        command = call.command(),
+        outcome = Empty,
+        otel.status_code = Empty,
+    );
+    let result = performed.instrument(span.clone()).await;
+    span.record("outcome", result.as_ref().map_or_else(|error| error.fault.label(), |_| "ok"));
+    if result.is_err() {
+        span.record("otel.status_code", "error");
+    }
+    result
 }
 
 async fn perform(

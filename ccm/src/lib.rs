@@ -20,3 +20,4 @@ pub mod pseudonym;
 pub mod saved;
 pub mod serve;
 mod signal;
+pub mod traces;

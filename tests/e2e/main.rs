@@ -6,9 +6,11 @@
 //! seconds and 350 MB for each test, so `run` lets few of them run at once.
 
 mod adoption;
+mod callers;
 mod command_line;
 mod dry_run;
 mod harness;
+mod in_pod;
 mod kubectl;
 mod nodes;
 mod permissions;
@@ -19,3 +21,4 @@ mod servers;
 mod services;
 mod steady;
 mod swap_back;
+mod traces;

@@ -1,6 +1,7 @@
 //! Helpers of the tests: a laboratory (simulator, real client, in-memory cluster, virtual time), a
 //! replayer of recordings, the schema of plans, and independent restatements of the rules that every plan must keep.
 
+pub mod collector;
 pub mod converged;
 pub mod deploy;
 pub mod docs;

@@ -15,7 +15,8 @@ use ccm_core::observe::Capabilities;
 use ccm_core::plan::action::Call;
 use jiff::Timestamp;
 use serde_json::Value;
-use tracing::{debug, trace, warn};
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span, debug, trace, trace_span, warn};
 
 use crate::calls::{Deed, Params, deed};
 use crate::command::Command;
@@ -241,9 +242,16 @@ impl<T: Transport, R: Runtime> Client<T, R> {
                 text: "its time was over before it was sent: the server would refuse it".to_owned(),
             }));
         }
-        let answer = self.deliver(command, params, format, expires).await;
+        let span = request_span(command, params);
+        let delivered = self.deliver(command, params, format, expires);
+        let answer = delivered.instrument(span.clone()).await;
         let took = between(admitted, self.runtime.now());
-        self.meter.answered(command, Ending::of(command, &answer), took);
+        let ending = Ending::of(command, &answer);
+        span.record("outcome", ending.label());
+        if ending != Ending::Ok {
+            span.record("otel.status_code", "error");
+        }
+        self.meter.answered(command, ending, took);
         answer
     }
 
@@ -410,6 +418,21 @@ impl<T: Transport, R: Runtime> Client<T, R> {
     pub(crate) fn learned(&self) -> MutexGuard<'_, Learned> {
         self.learned.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A request, in traces: with the job that it begins or asks for.
+fn request_span(command: Command, params: &Params) -> Span {
+    let command = command.name();
+    let job = params.iter().find(|(name, _)| matches!(*name, "customjobid" | "jobid"));
+    trace_span!(
+        "request",
+        otel.name = command,
+        otel.kind = "client",
+        command,
+        job = job.map(|(_, id)| id.as_str()),
+        outcome = Empty,
+        otel.status_code = Empty,
+    )
 }
 
 /// The next size to try: what the server names, else half.

@@ -59,8 +59,6 @@ legacy! {
         switch "permit-port-sharing", switch "permit-address-sharing";
     "a failed lookup is always tolerated, and made up for":
         switch "authentication-tolerate-lookup-failure";
-    "who may read what is decided by name and groups":
-        value "requestheader-extra-headers-prefix", value "requestheader-uid-headers";
     "there are no profiles":
         switch "profiling", switch "contention-profiling";
     "there are no webhooks":

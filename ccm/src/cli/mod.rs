@@ -4,6 +4,8 @@
 mod controller;
 mod legacy;
 mod reference;
+mod serving;
+mod tracing;
 mod values;
 
 use std::ffi::OsString;
@@ -23,11 +25,9 @@ use clap::{
 use crate::config::{Overrides, Setting};
 use values::{service_key, short_duration, task};
 
-pub use controller::{
-    Beliefs, CertificateFiles, ControllerArgs, ControllerOptions, ElectionOptions, FlagError,
-    FlagErrors, FrontProxy, ServingOptions, VoucherOptions,
-};
+pub use controller::{ControllerArgs, ControllerOptions, ElectionOptions, FlagError, FlagErrors};
 pub use reference::{controller_flags, markdown};
+pub use serving::{Beliefs, CertificateFiles, FrontProxy, ServingOptions, VoucherOptions};
 
 /// Cloud controller manager for Apache CloudStack: Services of type LoadBalancer and Nodes.
 ///
@@ -305,7 +305,7 @@ pub struct PlanArgs {
 pub enum Form {
     /// For people.
     Human,
-    /// For programs; of a plan, the schema is deploy/plan.schema.json.
+    /// For programs; the schemas are deploy/plan.schema.json and deploy/permissions.schema.json.
     Json,
 }
 

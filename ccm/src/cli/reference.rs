@@ -143,8 +143,8 @@ With flags and no command the program is the controller; `controller-flags.md` l
 | kubeconfig | you | the same | the cluster, and who asks |
 
 The JSON of `plan --output json` has the form of `deploy/plan.schema.json`; a saved plan has it in
-`document`. That of `check-permissions` stands in `permissions.md`. Fields can be added within
-format 1; ignore those that you don't know.
+`document`. That of `check-permissions` has the form of `deploy/permissions.schema.json`. Fields can
+be added within format 1; ignore those that you don't know.
 
 `apply` reads CloudStack and plans again, with the Services and Nodes of the saved plan, or with those
 that the cluster has by now if the plan is of a live one. If a step of any Service with saved steps is

@@ -1,5 +1,6 @@
 //! Values of flags, as Go programs take them.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ccm_core::ids::ServiceKey;
@@ -51,6 +52,11 @@ pub(super) fn task() -> impl TypedValueParser<Value = Task> {
         let known = Task::ALL.into_iter().find(|task| task.name() == name);
         known.ok_or("expected one of the possible values")
     })
+}
+
+/// A path, unless it is empty: that counts as not set.
+pub(super) fn path(text: &str) -> Option<PathBuf> {
+    (!text.is_empty()).then(|| PathBuf::from(text))
 }
 
 #[cfg(test)]

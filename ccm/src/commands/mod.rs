@@ -15,11 +15,14 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::error::ErrorKind;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, fmt};
 
 use crate::cli::{Cli, LogFormat, Speech, Verb};
 use crate::console::Console;
 use crate::controller;
+use crate::traces::Traces;
 
 /// What plans and files say of the program that made them.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -65,11 +68,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return if asked { Exit::Done } else { Exit::Failed }.into();
         }
     };
-    let default = if cli.command.is_some() { "warn" } else { CONTROLLER_LOG };
     let no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let console = Console::new(cli.speech.color, no_color);
-    let ended = log(&cli.speech, default).and_then(|()| start(cli, console));
-    ended
+    start(cli, console)
         .unwrap_or_else(|error| {
             console.say(&explain(&error));
             Exit::Failed
@@ -79,8 +80,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn start(cli: Cli, console: Console) -> Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let Some(verb) = cli.command else {
+        let collector = cli.controller.collector();
+        let traces =
+            collector.map(|url| Traces::new(url, VERSION, runtime.handle())).transpose()?;
+        log(&cli.speech, CONTROLLER_LOG, traces.as_ref())?;
+        return runtime.block_on(controller::run(&cli.controller, traces));
+    };
+    log(&cli.speech, "warn", None)?;
     runtime.block_on(async {
-        let Some(verb) = cli.command else { return controller::run(&cli.controller).await };
         match verb {
             Verb::Plan(args) => plan::run(&args, console).await,
             Verb::Apply(args) => apply::run(&args, console).await,
@@ -92,7 +100,7 @@ fn start(cli: Cli, console: Console) -> Result<Exit> {
     })
 }
 
-fn log(speech: &Speech, default: &str) -> Result<()> {
+fn log(speech: &Speech, default: &str, traces: Option<&Traces>) -> Result<()> {
     let Speech { color: _, log_level, log_format, verbosity } = speech;
     let counted = verbosity.map(|number| match number {
         0..=3 => "info".to_owned(),
@@ -104,12 +112,13 @@ fn log(speech: &Speech, default: &str) -> Result<()> {
             .map_err(|error| anyhow::anyhow!("log filter {text:?} can't be used: {error}"))?,
         Some(_) | None => EnvFilter::new(default),
     };
-    let builder =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);
-    match log_format {
-        LogFormat::Text => builder.init(),
-        LogFormat::Json => builder.json().init(),
-    }
+    let lines = fmt::layer().with_writer(io::stderr).with_ansi(false);
+    let lines = match log_format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().boxed(),
+    };
+    let spans = traces.map(Traces::layer);
+    tracing_subscriber::registry().with(lines.with_filter(filter)).with(spans).init();
     Ok(())
 }
 

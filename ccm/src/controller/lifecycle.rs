@@ -1,7 +1,7 @@
 //! The Node lifecycle controller (`cloud-node-lifecycle`): Nodes whose machine is stopped are
 //! tainted, those whose machine is gone are deleted. Whether one is gone is the core's word.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,10 +16,11 @@ use ccm_core::node::lifecycle::{
     Answer, LifecyclePolicy, NodeVerdict, NodeWatch, Round, questions,
 };
 use ccm_kubernetes::live::nodes::TaintChange;
-use tracing::{debug, info, warn};
+use tracing::{Instrument as _, Span, debug, debug_span, info, warn};
 
 use super::ports::{Fence, Inventory, NodeWrites, Tell};
-use super::{node_reference, nodes_by_name};
+use super::{node_reference, nodes_by_name, record_outcome, sync_span};
+use crate::metrics::Outcome;
 use crate::ports::Cluster;
 use crate::serve::{AtWork, Heart};
 
@@ -82,6 +83,19 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> LifecycleController<C, K
     /// Asks for the machines of Nodes that are not ready, those whose turn it is.
     async fn ask(&self, nodes: &BTreeMap<String, Node>, pace: &mut Pace, work: &AtWork) -> Round {
         let due = pace.due(&questions(nodes.values()), self.runtime.now());
+        if due.is_empty() {
+            return Round::default();
+        }
+        let span = debug_span!("machines", due = due.len());
+        self.ask_for(due, pace, work).instrument(span).await
+    }
+
+    async fn ask_for(
+        &self,
+        due: BTreeSet<VirtualMachineId>,
+        pace: &mut Pace,
+        work: &AtWork,
+    ) -> Round {
         let mut answers: BTreeMap<VirtualMachineId, Answer> = BTreeMap::new();
         for id in due {
             let answer = self.cloud.machine(&id).await;
@@ -117,17 +131,32 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> LifecycleController<C, K
         if !self.fence.may_change() {
             return Ok(());
         }
+        let span = match verdict {
+            NodeVerdict::ShutDown | NodeVerdict::Return | NodeVerdict::Delete(_) => {
+                sync_span!(self.runtime.fresh_uuid(), node = node.name)
+            }
+            NodeVerdict::Unconfirmed | NodeVerdict::TooMany | NodeVerdict::Unknown(_) => {
+                Span::none()
+            }
+        };
+        let written = self.write(node, verdict).instrument(span.clone()).await;
+        let failed = |error: &CallError| Outcome::Failed(error.fault);
+        record_outcome(&span, written.as_ref().map_or_else(failed, |()| Outcome::Done));
+        written
+    }
+
+    async fn write(&self, node: &Node, verdict: &NodeVerdict) -> Result<(), CallError> {
         match verdict {
             NodeVerdict::ShutDown => {
-                info!(node = node.name, "its machine is stopped: tainted");
+                info!("its machine is stopped: tainted");
                 self.cluster.taint(&node.name, TaintChange::ShutDown).await
             }
             NodeVerdict::Return => {
-                info!(node = node.name, "ready again: shutdown taint removed");
+                info!("ready again: shutdown taint removed");
                 self.cluster.taint(&node.name, TaintChange::Return).await
             }
             NodeVerdict::Delete(uid) => {
-                info!(node = node.name, "its machine is gone: deleted");
+                info!("its machine is gone: deleted");
                 if let Some(event) = verdict.event(&node.name) {
                     self.teller.tell(&node_reference(node), &event);
                 }

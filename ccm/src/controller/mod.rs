@@ -40,11 +40,36 @@ use ccm_core::event::correlate::ObjectRef;
 use ccm_core::model::node::Node;
 use ccm_core::parse;
 use jiff::Timestamp;
+use tracing::Span;
 
+use crate::metrics::Outcome;
 use crate::ports::Cluster;
 
 pub(crate) use held_lease::HeldLease;
 pub(crate) use process::run;
+
+/// A sync of an object, in traces and in what is logged meanwhile: an error span, so that a line of
+/// any level says which object it is about.
+macro_rules! sync_span {
+    ($reconcile:expr, $($object:tt)+) => {
+        tracing::error_span!(
+            "sync",
+            $($object)+,
+            reconcile = $reconcile,
+            outcome = tracing::field::Empty,
+            otel.status_code = tracing::field::Empty,
+        )
+    };
+}
+use sync_span;
+
+/// How a sync ended, for traces.
+fn record_outcome(sync: &Span, outcome: Outcome) {
+    sync.record("outcome", outcome.label());
+    if matches!(outcome, Outcome::Failed(_)) {
+        sync.record("otel.status_code", "error");
+    }
+}
 
 /// From 0.0 to 1.0, from random text: the first 32 bits of a UUID.
 fn jitter(uuid: &str) -> f64 {

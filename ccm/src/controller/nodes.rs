@@ -19,10 +19,10 @@ use ccm_core::node::note::NodeNote;
 use ccm_core::observe::VirtualMachine;
 use ccm_core::observe::machines::{Machines, Match, VirtualMachines};
 use futures_util::{Stream, StreamExt as _, stream};
-use tracing::{debug, info, warn};
+use tracing::{Instrument as _, debug, debug_span, info, warn};
 
 use super::ports::{Fence, Inventory, NodeWrites, Tell};
-use super::{between, jitter, node_reference, nodes_by_name};
+use super::{between, jitter, node_reference, nodes_by_name, record_outcome, sync_span};
 use crate::metrics::{Lookup, Metrics, Outcome};
 use crate::ports::Cluster;
 use crate::serve::Heart;
@@ -84,6 +84,7 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> NodeController<C, K, R> 
                 Due::New(names) => (names, self.settings.new_at_once),
                 Due::NoneUntil(at) => {
                     tokio::select! {
+                        biased;
                         item = changed.next() => if item.is_none() { return },
                         () = tokio::time::sleep(between(now, at)) => {}
                     }
@@ -91,7 +92,8 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> NodeController<C, K, R> 
                 }
             };
             let due = Work { nodes: &nodes, due, at_once };
-            self.look_after(&due, &mut agenda, &mut announced).await;
+            let round = debug_span!("nodes", due = due.due.len());
+            self.look_after(&due, &mut agenda, &mut announced).instrument(round).await;
         }
     }
 
@@ -122,9 +124,11 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> NodeController<C, K, R> 
         let writes = planned.into_iter().map(async |(node, metadata)| {
             let began = self.runtime.now();
             queue.taken(between(came, began));
-            let failure = self.write(node, &metadata).await;
+            let span = sync_span!(self.runtime.fresh_uuid(), node = node.name);
+            let failure = self.write(node, &metadata).instrument(span.clone()).await;
             at_work.beat();
-            self.count_sync(failure, metadata.waits, between(began, self.runtime.now()));
+            let took = between(began, self.runtime.now());
+            record_outcome(&span, self.count_sync(failure, metadata.waits, took));
             (node, failure.or(metadata.waits.then_some(Fault::Transient)))
         });
         let mut writes = stream::iter(writes).buffer_unordered(*at_once);
@@ -161,7 +165,7 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> NodeController<C, K, R> 
         planned
     }
 
-    fn count_sync(&self, failure: Option<Fault>, waits: bool, took: Duration) {
+    fn count_sync(&self, failure: Option<Fault>, waits: bool, took: Duration) -> Outcome {
         let queue = self.metrics.queue("node");
         queue.worked(took);
         if failure.is_some() || waits {
@@ -173,6 +177,7 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> NodeController<C, K, R> 
             None => Outcome::Done,
         };
         self.metrics.reconciled("node", outcome, took);
+        outcome
     }
 
     fn count_lookup(&self, node: &Node, found: &Match) {
@@ -223,7 +228,7 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> NodeController<C, K, R> 
         }
         match self.write_in_order(node, metadata).await {
             Ok(true) => {
-                info!(node = node.name, initialised = patch.initialise, "written");
+                info!(initialised = patch.initialise, "written");
                 if patch.initialise {
                     self.count_initialised(node);
                     let event = Occasion::Synced {}.event();
@@ -232,11 +237,11 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> NodeController<C, K, R> 
                 None
             }
             Ok(false) => {
-                debug!(node = node.name, "not written: this process does not lead any more");
+                debug!("not written: this process does not lead any more");
                 None
             }
             Err(error) => {
-                warn!(node = node.name, %error, "could not be written");
+                warn!(%error, "could not be written");
                 Some(error.fault)
             }
         }

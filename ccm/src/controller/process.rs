@@ -30,6 +30,7 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::serve::{Delegated, Health, Page, Server, Site, configz};
 use crate::signal::stop_signal;
+use crate::traces::Traces;
 
 /// How long running calls may take to end after SIGTERM. Kubernetes kills after 30 s by default.
 const GRACE: Duration = Duration::from_secs(24);
@@ -39,7 +40,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// Runs until it is told to stop, or loses the Lease.
-pub(crate) async fn run(args: &ControllerArgs) -> Result<Exit> {
+pub(crate) async fn run(args: &ControllerArgs, traces: Option<Traces>) -> Result<Exit> {
     info!(version = VERSION, "cloudstack-ccm");
     for warning in args.warnings() {
         warn!("{warning}");
@@ -54,7 +55,7 @@ pub(crate) async fn run(args: &ControllerArgs) -> Result<Exit> {
         info!("the Service controller is disabled by --controllers: no load balancer is touched");
     }
     let stop = stop_on_signal()?;
-    let process = Process::new(options, source, reading, stop).await?;
+    let process = Process::new(options, source, reading, traces, stop).await?;
     Box::pin(process.live()).await
 }
 
@@ -85,6 +86,7 @@ struct Process {
     identity: String,
     recorder: Arc<Recorder>,
     recording: tokio::task::JoinHandle<()>,
+    traces: Option<Traces>,
     stop: CancellationToken,
 }
 
@@ -93,11 +95,12 @@ impl Process {
         options: ControllerOptions,
         source: Source,
         reading: Reading,
+        traces: Option<Traces>,
         stop: CancellationToken,
     ) -> Result<Self> {
         let Reading { config, warnings: _, prints } = reading;
         let (in_use, shown_config) = watch::channel(config.clone());
-        let metrics = Arc::new(Metrics::new(VERSION));
+        let metrics = Arc::new(Metrics::new(VERSION).tracing(traces.clone()));
         let kubernetes = kubernetes(&options, options.kubeconfig.as_deref(), &metrics).await?;
         metrics.dry_run(options.dry_run);
         let health = Health::new();
@@ -147,6 +150,7 @@ impl Process {
             identity: format!("{host}_{}", TokioRuntime.fresh_uuid()),
             recorder,
             recording: tokio::spawn(record),
+            traces,
             stop,
         })
     }
@@ -156,13 +160,16 @@ impl Process {
             exit = self.wait_and_work() => exit,
             never = self.reloader.run(self.prints) => match never {},
         };
-        let Self { recorder, reloader, recording, server, .. } = self;
+        let Self { recorder, reloader, recording, server, traces, .. } = self;
         drop((recorder, reloader));
         if let Some(server) = server {
             server.stop().await;
         }
         // What was told last is written before the process ends, if that is quick.
         let _ = tokio::time::timeout(FAREWELL, recording).await;
+        if let Some(traces) = traces {
+            traces.end().await;
+        }
         exit
     }
 
@@ -280,6 +287,7 @@ impl Process {
             metrics: &self.metrics,
             health: &self.health,
             plans: &self.plans,
+            traces: self.traces.as_ref(),
             teller,
             fence,
             stop: self.stop.clone(),

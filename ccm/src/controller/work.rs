@@ -33,6 +33,7 @@ use crate::config::Config;
 use crate::connect;
 use crate::metrics::Metrics;
 use crate::serve::{Health, Heart};
+use crate::traces::Traces;
 
 /// The members of every rule are read once in this time.
 const ALL_MEMBERS_WITHIN: std::time::Duration = std::time::Duration::from_hours(1);
@@ -50,6 +51,7 @@ pub(super) struct Work<'a> {
     pub(super) metrics: &'a Arc<Metrics>,
     pub(super) health: &'a Health,
     pub(super) plans: &'a Arc<LatestPlans>,
+    pub(super) traces: Option<&'a Traces>,
     pub(super) teller: Arc<dyn Tell>,
     pub(super) fence: Arc<dyn Fence>,
     pub(super) stop: CancellationToken,
@@ -77,6 +79,9 @@ impl Work<'_> {
             watches.services.state().iter().map(|found| convert::service(found)).collect();
         let cluster_id = connect::cluster_id(self.config, &services, self.kubernetes).await?;
         info!(%cluster_id, "the cluster id is known");
+        if let Some(traces) = self.traces {
+            traces.of_cluster(&cluster_id);
+        }
         let cluster = self.cluster(&watches, &cluster_id);
         tokio::join!(
             self.run_services(&cluster, &cluster_id, &watches, touched),

@@ -3,6 +3,7 @@
 //! `table.rs` has names, types, labels and texts; the methods of [`Metrics`] are all that the rest
 //! of the program knows of them.
 
+mod build;
 mod process;
 mod table;
 
@@ -21,8 +22,11 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
+use build::Build;
 use process::Usage;
 use table::Families;
+
+use crate::traces::{Sent, Traces};
 
 pub use table::markdown;
 
@@ -34,6 +38,7 @@ pub struct Metrics {
     registry: Registry,
     families: Families,
     version: &'static str,
+    traces: Option<Traces>,
     read_at: Mutex<Option<Instant>>,
 }
 
@@ -51,7 +56,8 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    fn label(self) -> &'static str {
+    /// A stable label.
+    pub fn label(self) -> &'static str {
         match self {
             Self::Done => "done",
             Self::Waiting => "waiting",
@@ -112,9 +118,16 @@ impl Metrics {
         let families = Families::register(&mut registry);
         let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         families.process_start.set(&[], started.as_secs_f64());
-        let metrics = Self { registry, families, version, read_at: Mutex::default() };
+        families.kubernetes_build_info.set(&Build::of(version).labels(), 1.0);
+        let metrics = Self { registry, families, version, traces: None, read_at: Mutex::default() };
         metrics.server("");
         metrics
+    }
+
+    /// The same, and it tells what became of the spans of these traces.
+    #[must_use]
+    pub fn tracing(self, traces: Option<Traces>) -> Self {
+        Self { traces, ..self }
     }
 
     /// Everything, in the text form that Prometheus reads.
@@ -137,6 +150,11 @@ impl Metrics {
             families.process_resident.set(&[], float(resident_bytes));
             families.process_virtual.set(&[], float(virtual_bytes));
             families.process_files.set(&[], count(open_files));
+        }
+        let sent = self.traces.as_ref().map(Traces::sent).unwrap_or_default();
+        let Sent { exported, failed, dropped } = sent;
+        for (result, spans) in [("exported", exported), ("failed", failed), ("dropped", dropped)] {
+            families.trace_spans.catch_up(&[result], float(spans));
         }
     }
 
@@ -420,6 +438,19 @@ mod tests {
         ] {
             has(&metrics, line);
         }
+        let text = metrics.text();
+        let build = text.lines().find(|line| line.starts_with("kubernetes_build_info{")).unwrap();
+        for label in [
+            "git_version=\"v1.2.3\"",
+            "major=\"1\"",
+            "minor=\"2\"",
+            "compiler=\"rustc\"",
+            "go_version=\"\"",
+        ] {
+            assert!(build.contains(label), "{label} is not in {build}");
+        }
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        assert!(build.contains("platform=\"linux/amd64\""), "{build}");
         #[cfg(target_os = "linux")]
         assert!(metrics.text().contains("\nprocess_resident_memory_bytes{} "));
     }

@@ -191,6 +191,9 @@ metrics! {
         "Virtual memory of the process";
     process_files: Gauges = "process_open_fds", [],
         "Open file descriptors of the process";
+    kubernetes_build_info: Gauges = "kubernetes_build_info",
+        ["build_date", "compiler", "git_commit", "git_tree_state", "git_version", "go_version", "major", "minor", "platform"],
+        "1, with the version of this program under the labels of Go's components; what a Rust binary has not, or is not known of it, is empty";
     build_info: Gauges = "cloudstack_ccm_build_info", ["version", "server_version"],
         "1, with the versions of this program and of CloudStack";
     dry_run: Gauges = "cloudstack_ccm_dry_run", [],
@@ -229,6 +232,8 @@ metrics! {
         "Searches for the virtual machine of a Node; result is id, name, ambiguous or missing";
     events_dropped: Counters = "cloudstack_ccm_events_dropped_total", [],
         "Events that were not written, because there were too many or the API server refused them";
+    trace_spans: Counters = "cloudstack_ccm_trace_spans_total", ["result"],
+        "Spans of traces (`--otlp-endpoint`); result is exported, failed (the collector does not answer or refuses them) or dropped (too many waited)";
 }
 
 /// The reference, as `deploy/docs/metrics.md` holds it.
@@ -237,7 +242,8 @@ pub fn markdown() -> String {
         "# Metrics\n\n<!-- Generated from ccm/src/metrics/table.rs; tests/tests/docs.rs compares. -->\n\n\
          Served at `/metrics` on `--secure-port`, to callers that may `get` that path. No label has an\n\
          unbounded set of values: none names an object. Names without `cloudstack_ccm_` are those of Go's\n\
-         cloud controller managers.\n\n\
+         cloud controller managers. `go_*` tells of the Go runtime, which is not there: memory and CPU are in\n\
+         `process_*`.\n\n\
          | Metric | Type | Labels | What it is |\n|---|---|---|---|\n",
     );
     for Spec { name, kind, labels, help } in TABLE {

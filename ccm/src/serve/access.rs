@@ -101,8 +101,8 @@ pub(super) struct Access<R> {
     complained: AtomicBool,
 }
 
-/// User name, groups, verb and path.
-type Question = (String, Vec<String>, String, String);
+/// Caller, verb and path.
+type Question = (User, String, String);
 
 impl<R: Reviews> Access<R> {
     pub(super) fn new(reviews: R, always_allow: Vec<String>, beliefs: Beliefs) -> Self {
@@ -195,7 +195,7 @@ impl<R: Reviews> Access<R> {
     }
 
     async fn may(&self, user: &User, verb: &str, path: &str) -> Result<bool, CallError> {
-        let question = (user.name.clone(), user.groups.clone(), verb.to_owned(), path.to_owned());
+        let question = (user.clone(), verb.to_owned(), path.to_owned());
         if let Some(known) = self.verdicts.recall(&question) {
             return Ok(known);
         }
@@ -222,8 +222,8 @@ impl<R: Reviews> Access<R> {
 fn anonymous() -> User {
     User {
         name: "system:anonymous".to_owned(),
-        uid: None,
         groups: vec!["system:unauthenticated".to_owned()],
+        ..User::default()
     }
 }
 

@@ -37,6 +37,7 @@ fn flags(options: &ControllerOptions) -> Value {
         windows: Windows { added, removed },
         election,
         serving,
+        collector,
     } = options;
     let lease = |lease: &ElectionOptions| {
         let ElectionOptions { timing: _, namespace, name } = lease;
@@ -56,6 +57,7 @@ fn flags(options: &ControllerOptions) -> Value {
         "nodeRemovedWindow": format!("{removed:?}"),
         "lease": election.as_ref().map(lease),
         "address": serving.as_ref().map(address),
+        "otlpEndpoint": collector.as_ref().map(ToString::to_string),
     })
 }
 

@@ -57,7 +57,7 @@ impl Reviews for Known {
             "root" => vec!["system:masters".to_owned()],
             _ => return Ok(None),
         };
-        Ok(Some(User { name: token.to_owned(), uid: None, groups }))
+        Ok(Some(User { name: token.to_owned(), groups, ..User::default() }))
     }
 
     async fn may(&self, user: &User, verb: &str, path: &str) -> Result<bool, CallError> {

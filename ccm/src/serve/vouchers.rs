@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use ccm_kubernetes::live::review::User;
+use percent_encoding::percent_decode_str;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
@@ -22,11 +23,15 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
+use sha2::{Digest as _, Sha256};
 use tracing::warn;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::tls::provider;
 use crate::cli::{FrontProxy, VoucherOptions};
+
+/// The key of what a caller showed, in what else is known of it.
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
 /// Asks for a certificate and takes whichever comes, if the caller has its key.
 #[derive(Debug)]
@@ -133,6 +138,8 @@ impl Sources {
                 allowed_names: list("requestheader-allowed-names"),
                 user_headers: list("requestheader-username-headers"),
                 group_headers: list("requestheader-group-headers"),
+                extra_prefixes: list("requestheader-extra-headers-prefix"),
+                uid_headers: list("requestheader-uid-headers"),
             },
         };
         Self {
@@ -184,7 +191,9 @@ impl Vouchers {
             return Vouched::For(user);
         }
         if clients.as_ref().is_some_and(is_vouched) {
-            return Vouched::For(authenticated(name, groups));
+            let extra =
+                BTreeMap::from([(CREDENTIAL_ID.to_owned(), vec![fingerprint(certificate)])]);
+            return Vouched::For(authenticated(User { name, uid: None, groups, extra }));
         }
         Vouched::Stranger
     }
@@ -198,16 +207,43 @@ impl FrontProxy {
     fn caller(&self, headers: &HeaderMap) -> Option<User> {
         let all = |names: &[String]| -> Vec<String> {
             let values = names.iter().flat_map(|name| headers.get_all(name.as_str()));
-            values.filter_map(|value| Some(value.to_str().ok()?.to_owned())).collect()
+            let values = values.filter_map(|value| value.to_str().ok());
+            values.filter(|value| !value.is_empty()).map(str::to_owned).collect()
         };
-        let name = all(&self.user_headers).into_iter().find(|name| !name.is_empty())?;
-        Some(authenticated(name, all(&self.group_headers)))
+        Some(authenticated(User {
+            name: all(&self.user_headers).into_iter().next()?,
+            uid: all(&self.uid_headers).into_iter().next(),
+            groups: all(&self.group_headers),
+            extra: self.extra(headers),
+        }))
+    }
+
+    /// What else is known of a caller: the end of a header's name, with `%` escapes, is the key.
+    fn extra(&self, headers: &HeaderMap) -> BTreeMap<String, Vec<String>> {
+        let mut extra = BTreeMap::<String, Vec<String>>::new();
+        for prefix in self.extra_prefixes.iter().map(|prefix| prefix.to_ascii_lowercase()) {
+            let named = headers.iter().filter_map(|(name, value)| {
+                Some((name.as_str().strip_prefix(&prefix)?, value.to_str().ok()?))
+            });
+            for (key, value) in named {
+                let decoded = percent_decode_str(key).decode_utf8();
+                let key = decoded.map_or_else(|_| key.to_owned(), Into::into);
+                extra.entry(key).or_default().push(value.to_owned());
+            }
+        }
+        extra
     }
 }
 
-fn authenticated(name: String, mut groups: Vec<String>) -> User {
-    groups.push("system:authenticated".to_owned());
-    User { name, uid: None, groups }
+fn authenticated(mut user: User) -> User {
+    user.groups.push("system:authenticated".to_owned());
+    user
+}
+
+/// A certificate as Go's API servers tell which one it was.
+fn fingerprint(certificate: &CertificateDer<'_>) -> String {
+    let digest: [u8; 32] = Sha256::digest(certificate.as_ref()).into();
+    digest.iter().fold("X509SHA256=".to_owned(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// Common name and organisations of a certificate. One without a name is nobody's.
@@ -286,10 +322,16 @@ pub(super) mod tests {
         entries.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect()
     }
 
-    fn user(name: &str, groups: &[&str]) -> Vouched {
+    fn user(name: &str, groups: &[&str]) -> User {
         let groups = groups.iter().chain(&["system:authenticated"]);
         let groups = groups.map(|group| (*group).to_owned()).collect();
-        Vouched::For(User { name: name.to_owned(), uid: None, groups })
+        User { name: name.to_owned(), groups, ..User::default() }
+    }
+
+    /// The caller that a certificate names itself.
+    fn holder(name: &str, certificate: &CertificateDer<'_>) -> Vouched {
+        let extra = [(CREDENTIAL_ID.to_owned(), vec![fingerprint(certificate)])].into();
+        Vouched::For(User { extra, ..user(name, &["monitoring"]) })
     }
 
     #[test]
@@ -298,7 +340,12 @@ pub(super) mod tests {
         let map = map(&[("client-ca-file", &ours.pem)]);
         let vouchers = vouchers(&map);
         let vouch = |chain: &[_]| vouchers.vouch(chain, &HeaderMap::new());
-        assert_eq!(vouch(&chain(&ours, "prometheus")), user("prometheus", &["monitoring"]));
+        let prometheus = chain(&ours, "prometheus");
+        assert_eq!(vouch(&prometheus), holder("prometheus", &prometheus[0]));
+        let id = fingerprint(&CertificateDer::from(b"abc".to_vec()));
+        // sha256sum of the same three bytes.
+        let sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(id, format!("X509SHA256={sum}"));
         assert_eq!(vouch(&chain(&theirs, "prometheus")), Vouched::Stranger);
         assert_eq!(vouch(&chain(&ours, "")), Vouched::Stranger);
         assert_eq!(vouch(&[CertificateDer::from(vec![1, 2, 3])]), Vouched::Stranger);
@@ -329,10 +376,43 @@ pub(super) mod tests {
         headers.append("x-remote-group", "people".parse().unwrap());
         let vouch = |chain: &[_], headers: &HeaderMap| vouchers.vouch(chain, headers);
         let proxy = chain(&proxies, "front-proxy-client");
-        assert_eq!(vouch(&proxy, &headers), user("jane", &["admins", "people"]));
+        assert_eq!(vouch(&proxy, &headers), Vouched::For(user("jane", &["admins", "people"])));
         assert_eq!(vouch(&proxy, &HeaderMap::new()), Vouched::Stranger);
         assert_eq!(vouch(&chain(&proxies, "another"), &headers), Vouched::Stranger);
         let client = chain(&clients, "joe");
-        assert_eq!(vouch(&client, &headers), user("joe", &["monitoring"]), "headers mean nothing");
+        assert_eq!(vouch(&client, &headers), holder("joe", &client[0]), "headers mean nothing");
+    }
+
+    #[test]
+    fn a_front_proxy_passes_on_what_else_is_known_of_a_caller() {
+        let proxies = Authority::new("proxies");
+        let map = map(&[
+            ("requestheader-client-ca-file", &proxies.pem),
+            ("requestheader-username-headers", r#"["X-Remote-User"]"#),
+            ("requestheader-uid-headers", r#"["X-Remote-Uid"]"#),
+            ("requestheader-extra-headers-prefix", r#"["X-Remote-Extra-"]"#),
+        ]);
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("X-Remote-User", "jane"),
+            ("X-Remote-Uid", ""),
+            ("X-Remote-Uid", "7"),
+            ("X-Remote-Extra-Scopes", "read"),
+            ("x-remote-extra-scopes", "write"),
+            ("X-Remote-Extra-Acme.com%2fProject", "shop"),
+            ("X-Else", "nothing"),
+        ] {
+            let name: axum::http::HeaderName = name.parse().unwrap();
+            headers.append(name, value.parse().unwrap());
+        }
+        let found = vouchers(&map).vouch(&chain(&proxies, "front-proxy-client"), &headers);
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let extra = [
+            ("scopes".to_owned(), texts(&["read", "write"])),
+            ("acme.com/project".to_owned(), texts(&["shop"])),
+        ];
+        let uid = Some("7".to_owned());
+        let jane = User { uid, extra: extra.into(), ..user("jane", &[]) };
+        assert_eq!(found, Vouched::For(jane));
     }
 }

@@ -50,6 +50,11 @@ impl Accounts {
 /// The state of a command in the JSON form.
 fn state(report: &str, command: &str) -> String {
     let report: Value = serde_json::from_str(report).unwrap();
+    let schema = include_str!("../../../deploy/permissions.schema.json");
+    let schema = serde_json::from_str(schema).unwrap();
+    let mistakes = jsonschema::validator_for(&schema).unwrap();
+    let mistakes: Vec<_> = mistakes.iter_errors(&report).map(|error| error.to_string()).collect();
+    assert_eq!(mistakes, [""; 0]);
     assert_eq!((&report["kind"], &report["formatVersion"]), (&"Permissions".into(), &"1.0".into()));
     assert!(report.get("kubernetes").is_none(), "nobody asked for a cluster");
     let all = report["cloudstack"]["permissions"].as_array().unwrap().clone();

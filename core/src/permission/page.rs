@@ -102,7 +102,7 @@ kubectl create clusterrolebinding plan-alice --clusterrole=system:cloudstack-ccm
 | missing | it was refused, or the other side says so |
 | unknown | only its use would tell: the key may not use `listApis`, or has rules of its own |
 
-`--output json` gives the same for programs:
+`--output json` gives the same for programs, in the form of `deploy/permissions.schema.json`:
 
 | Field | Holds |
 |---|---|

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+#[cfg(test)]
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::cloudstack::COMMANDS;
@@ -15,6 +17,7 @@ const FORMAT_VERSION: &str = "1.0";
 
 /// Whether something may be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum State {
     /// It was tried, or the other side says so.
@@ -35,38 +38,56 @@ impl State {
     }
 }
 
-/// What was found out.
+/// What `cloudstack-ccm check-permissions --output json` prints. Readers ignore fields that they don't
+/// know: a new field raises the minor number of `formatVersion`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema), schemars(title = "Permissions, as cloudstack-ccm found them"))]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
+    /// `Permissions`.
     kind: &'static str,
+    /// Of this form: `1.` and a number.
     format_version: &'static str,
+    /// What the permissions are for.
     task: &'static str,
+    /// Whether nothing that is needed is missing.
     complete: bool,
+    /// Absent if it was not asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     cloudstack: Option<Side>,
+    /// Absent if it was not asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     kubernetes: Option<Side>,
 }
 
 /// CloudStack, or a cluster.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Side {
+    /// Whom was asked.
     url: String,
+    /// The release, where it is told.
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
+    /// Those that the task uses.
     permissions: Vec<Permission>,
 }
 
 /// A command, or a verb on a resource.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 struct Permission {
+    /// A command, or verb and resource.
     name: String,
+    /// What is known of it.
     state: State,
+    /// Whether anything at all works without it.
     needed: bool,
+    /// What it is used for.
     purpose: &'static str,
+    /// What is lost without it.
     without: &'static str,
 }
 
@@ -254,5 +275,21 @@ mod tests {
         let optional = without("delete");
         assert!(optional.is_complete());
         assert!(optional.human().contains("1 optional missing"), "{}", optional.human());
+    }
+
+    const SCHEMA: &str = "../deploy/permissions.schema.json";
+
+    #[test]
+    fn the_schema_is_that_of_the_types() {
+        let schema = schemars::generate::SchemaSettings::draft2020_12()
+            .for_serialize()
+            .into_generator()
+            .into_root_schema_for::<Report>();
+        let schema = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+        if std::env::var_os("UPDATE_SCHEMA").is_some() {
+            std::fs::write(SCHEMA, &schema).unwrap();
+        }
+        let stored = std::fs::read_to_string(SCHEMA).unwrap_or_default();
+        assert!(stored == schema, "run this test with UPDATE_SCHEMA=1 and commit {SCHEMA}");
     }
 }

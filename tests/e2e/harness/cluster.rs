@@ -13,10 +13,11 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::PostParams;
-use kube::config::Config;
+use kube::config::{AuthInfo, Config};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
+use super::access::Authority;
 use super::audit::{self, Request};
 use super::eventually::eventually;
 use super::process::{Process, Signal};
@@ -116,6 +117,23 @@ impl Cluster {
         access::write_kubeconfig(&path, &self.url, &authority(&self.folder), &token)
     }
 
+    /// A certificate of a user, by the authority that the API server publishes, and its key.
+    pub(crate) fn certificate_of(&self, user: &str) -> AuthInfo {
+        let key = fs::read_to_string(self.folder.join("clients.key")).expect("a key");
+        let key = rcgen::KeyPair::from_pem(&key).expect("a key in PEM");
+        access::certificate_of(user, &Authority::new(key), &self.folder.join(user))
+    }
+
+    /// Where the API server listens.
+    pub(crate) fn port(&self) -> u16 {
+        self.command.port
+    }
+
+    /// The file with the authority of its certificate.
+    pub(crate) fn authority(&self) -> PathBuf {
+        authority(&self.folder)
+    }
+
     /// What kubectl prints for somebody who may do everything.
     pub(crate) fn kubectl(&self, args: &[&str]) -> String {
         let mut command = Command::new(settings::kubectl());
@@ -187,7 +205,6 @@ impl ApiServer {
             .arg(file("service-account-key-file", "sa.pub"))
             .args(["--service-cluster-ip-range=10.96.0.0/12", "--authorization-mode=RBAC"])
             .arg(file("token-auth-file", "tokens.csv"))
-            // Nobody has a certificate of it; but clusters have one, and it is published.
             .arg(file("client-ca-file", "clients.crt"))
             .args(["--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none"])
             .arg(file("audit-policy-file", "audit-policy.yaml"))
@@ -207,8 +224,8 @@ fn write_keys(folder: &Path) {
     let write = |name: &str, text: &str| fs::write(folder.join(name), text).expect("a file");
     write("sa.key", &key.serialize_pem());
     write("sa.pub", &key.public_key_pem());
-    let authority = rcgen::CertificateParams::default().self_signed(&key).expect("an authority");
-    write("clients.crt", &authority.pem());
+    write("clients.key", &key.serialize_pem());
+    write("clients.crt", &Authority::new(key).pem());
     write("tokens.csv", &format!("{ADMIN_TOKEN},admin,admin,\"system:masters\"\n"));
     write("audit-policy.yaml", audit::POLICY);
 }

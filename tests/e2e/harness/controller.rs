@@ -91,12 +91,21 @@ impl Controller {
         path: &str,
         token: Option<&str>,
     ) -> Result<(u16, String), String> {
+        let token = token.map(|token| token.to_owned().into());
+        self.get_as(AuthInfo { token, ..AuthInfo::default() }, path).await
+    }
+
+    /// The same for somebody who shows something else.
+    pub(crate) async fn get_as(
+        &self,
+        caller: AuthInfo,
+        path: &str,
+    ) -> Result<(u16, String), String> {
         let url = format!("https://127.0.0.1:{}", self.port).parse().expect("a URL");
         let mut config = Config::new(url);
         // The certificate is one that nobody vouches for, as that of the Go controller.
         config.accept_invalid_certs = true;
-        config.auth_info =
-            AuthInfo { token: token.map(|token| token.to_owned().into()), ..AuthInfo::default() };
+        config.auth_info = caller;
         let client = Client::try_from(config).expect("a client");
         let request = Request::get(path).body(Body::empty()).expect("a request");
         let response = client.send(request).await.map_err(|error| error.to_string())?;

@@ -10,4 +10,5 @@ mod nodes;
 mod reload;
 mod services;
 mod stage;
+mod traces;
 mod vanished;

@@ -14,8 +14,8 @@ use kube::{Api, Client};
 
 use super::call_error;
 
-/// A caller that the API server knows.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A caller, as it is known and as it is asked about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct User {
     /// `username`.
     pub name: String,
@@ -23,6 +23,8 @@ pub struct User {
     pub uid: Option<String>,
     /// `groups`.
     pub groups: Vec<String>,
+    /// `extra`: what an authorizer may want to know besides.
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 /// Asks the API server about callers.
@@ -66,6 +68,7 @@ impl Reviewer {
             name: user.username.unwrap_or_default(),
             uid: user.uid,
             groups: user.groups.unwrap_or_default(),
+            extra: user.extra.unwrap_or_default(),
         }))
     }
 
@@ -74,11 +77,13 @@ impl Reviewer {
     /// # Errors
     /// [`CallError`] if the API server can't be asked.
     pub async fn may(&self, user: &User, verb: &str, path: &str) -> Result<bool, CallError> {
+        let User { name, uid, groups, extra } = user;
         let review = SubjectAccessReview {
             spec: SubjectAccessReviewSpec {
-                user: Some(user.name.clone()),
-                uid: user.uid.clone(),
-                groups: Some(user.groups.clone()),
+                user: Some(name.clone()),
+                uid: uid.clone(),
+                groups: Some(groups.clone()),
+                extra: Some(extra.clone()).filter(|extra| !extra.is_empty()),
                 non_resource_attributes: Some(NonResourceAttributes {
                     path: Some(path.to_owned()),
                     verb: Some(verb.to_owned()),

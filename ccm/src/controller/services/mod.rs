@@ -29,12 +29,12 @@ use ccm_core::model::service::Service;
 use ccm_core::trigger::Trigger;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
-use tracing::{Instrument as _, info_span};
+use tracing::Instrument as _;
 
 use crate::controller::plans::LatestPlans;
 use crate::controller::ports::{Fence, Look, Tell, Watch};
 use crate::controller::snapshots::Snapshots;
-use crate::controller::{between, jitter};
+use crate::controller::{between, jitter, record_outcome, sync_span};
 use crate::driver::SharedLanes;
 use crate::metrics::{self, Metrics, ServiceStates};
 use crate::ports::{Cloud, Cluster};
@@ -172,11 +172,11 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
                 queue.taken(between(now, began));
                 let at_most = if changed { self.settings.fresh } else { self.settings.shared };
                 let request = sync::Request { since, at_most, depth, cause };
-                let span =
-                    info_span!("sync", service = %key, reconcile = self.runtime.fresh_uuid());
+                let span = sync_span!(self.runtime.fresh_uuid(), service = %key);
                 let work = self.heart.work();
-                let end = self.sync(key, request, trigger, &work).instrument(span).await;
-                self.count(key, end, between(began, self.runtime.now()));
+                let end = self.sync(key, request, trigger, &work).instrument(span.clone()).await;
+                let outcome = self.count(key, end, between(began, self.runtime.now()));
+                record_outcome(&span, outcome);
                 let jitter = jitter(&self.runtime.fresh_uuid());
                 let at = (self.runtime.now(), self.snapshots.tick());
                 let mut memory = self.memory();
@@ -186,7 +186,7 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
         }
     }
 
-    fn count(&self, key: &ServiceKey, end: End, took: Duration) {
+    fn count(&self, key: &ServiceKey, end: End, took: Duration) -> metrics::Outcome {
         let queue = self.metrics.queue("service");
         queue.worked(took);
         if matches!(end, End::Failed { .. } | End::Displaced) {
@@ -199,6 +199,7 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
             self.metrics.hosts_synced(outcome, took);
         }
         self.count_node_pass(&mut memory);
+        outcome
     }
 
     fn count_node_pass(&self, memory: &mut Memory) {

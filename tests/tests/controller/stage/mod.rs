@@ -123,9 +123,15 @@ impl Stage {
     }
 
     pub fn client(&self) -> Client<Cloud, PausedClock> {
+        let (api_key, secret_key) = self.keys();
+        self.client_with(&api_key, &secret_key)
+    }
+
+    /// API key and secret key of the controller.
+    pub fn keys(&self) -> (String, String) {
         let keys = self.world.accounts.iter().find(|account| account.name == "prod");
         let keys = keys.expect("the account of the controller");
-        self.client_with(&keys.api_key, &keys.secret_key)
+        (keys.api_key.clone(), keys.secret_key.clone())
     }
 
     pub fn client_with(&self, api_key: &str, secret_key: &str) -> Client<Cloud, PausedClock> {
@@ -235,7 +241,7 @@ impl Stage {
         self.cluster.start(&mut watched);
         let Watched { store, touched } = &mut watched;
         let queue = Queue {
-            store: store.clone(),
+            turns: store.clone(),
             touched: stream::poll_fn(|context| touched.poll_recv(context)),
             nodes: stream::unfold(self.cluster.nodes(), async |mut nodes| {
                 nodes.changed().await.ok()?;
