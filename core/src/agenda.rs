@@ -76,6 +76,9 @@ pub enum Turn {
 pub enum End {
     /// All was done that can be; look again after a while, or at the next drift round.
     Done(Option<Duration>),
+    /// Nothing could be done, and something is still missing: look again after a while, and ever
+    /// more seldom as long as it is so.
+    Waits(Duration),
     /// Something failed.
     Failed {
         /// Whose fault it was.
@@ -107,6 +110,9 @@ impl Agenda {
         let own = self.written.get(key).copied().unwrap_or_default();
         let demand = self.demands.get(key).copied();
         let changed = trigger.is_some_and(Trigger::needs_sync);
+        if changed {
+            self.backoffs.remove(key);
+        }
         match demand {
             Some(demand) if changed || demand.at <= now => {
                 self.demands.remove(key);
@@ -141,6 +147,10 @@ impl Agenda {
             End::Done(look_again) => {
                 self.backoffs.remove(key);
                 look_again
+            }
+            End::Waits(at_least) => {
+                let backoff = self.backoffs.entry(key.clone()).or_default();
+                Some(backoff.handle_failure(Fault::Transient, jitter).max(at_least))
             }
             End::Displaced => Some(DISPLACED),
             // A server that names its wait is no failure of this Service.
@@ -229,6 +239,21 @@ mod tests {
         agenda.handle_end(&key(), End::Done(None), (start(), Tick(5)), 0.0);
         assert_eq!(agenda.next(&key()), None);
         agenda.handle_end(&key(), failed(Fault::Cloud, None), (start(), Tick(5)), 0.0);
+        assert_eq!(agenda.next(&key()), Some(start() + 5.seconds()));
+    }
+
+    #[test]
+    fn what_is_waited_for_is_looked_at_ever_more_seldom_until_the_service_changes() {
+        let mut agenda = Agenda::default();
+        let waits = End::Waits(Duration::from_secs(5));
+        for seconds in [5, 10, 20, 40, 80, 160, 300, 300] {
+            agenda.handle_end(&key(), waits, (start(), Tick(5)), 0.0);
+            let at = start() + i64::from(seconds).seconds();
+            assert_eq!(agenda.next(&key()), Some(at));
+            let _ = agenda.turn(&key(), None, at);
+        }
+        let _ = agenda.turn(&key(), Some(Trigger::Changed), start());
+        agenda.handle_end(&key(), waits, (start(), Tick(5)), 0.0);
         assert_eq!(agenda.next(&key()), Some(start() + 5.seconds()));
     }
 

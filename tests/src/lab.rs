@@ -130,22 +130,31 @@ impl SharedSimulator {
 
 impl Transport for SharedSimulator {
     async fn send(&self, request: WireRequest) -> Result<WireResponse, TransportError> {
-        let method = match request.method {
-            Method::Get => ccm_simulator::Method::Get,
-            Method::Post => ccm_simulator::Method::Post,
-        };
         let command = request.param("command").unwrap_or_default();
         *lock(&self.sent).entry(command.to_owned()).or_default() += 1;
         if let Some(interrupt) = &mut *lock(&self.interruption) {
             self.with(|simulator| interrupt(simulator, command));
         }
-        let request = Request { method, params: request.params };
-        let received = self.with(|simulator| simulator.receive(&request, self.runtime.now()));
-        let Response { status, headers, body } = received.map_err(lost)?;
-        let content_type =
-            headers.into_iter().find(|(name, _)| name == "Content-Type").map(|(_, value)| value);
-        Ok(WireResponse { status, content_type, body })
+        let request = received(request);
+        answered(self.with(|simulator| simulator.receive(&request, self.runtime.now())))
     }
+}
+
+/// A request as the simulator receives it.
+pub(crate) fn received(request: WireRequest) -> Request {
+    let method = match request.method {
+        Method::Get => ccm_simulator::Method::Get,
+        Method::Post => ccm_simulator::Method::Post,
+    };
+    Request { method, params: request.params }
+}
+
+/// The simulator's answer as a client hears it.
+pub(crate) fn answered(answer: Result<Response, NoAnswer>) -> Result<WireResponse, TransportError> {
+    let Response { status, headers, body } = answer.map_err(lost)?;
+    let content_type =
+        headers.into_iter().find(|(name, _)| name == "Content-Type").map(|(_, value)| value);
+    Ok(WireResponse { status, content_type, body })
 }
 
 /// What the real transport would say of a connection without an answer.

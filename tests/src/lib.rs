@@ -17,4 +17,6 @@ pub mod register;
 pub mod replay;
 pub mod rotation;
 pub mod schema;
+pub mod storm;
 pub mod trouble;
+pub mod wish;

@@ -18,14 +18,15 @@ use super::ports::{Look, NodeWrites, Watch};
 use crate::ports::{Cluster, Objects};
 
 /// See the module.
-pub(super) struct LiveCluster {
+pub struct LiveCluster {
     watched: WatchedCluster,
     nodes: NodeWriter,
     triggers: Mutex<Triggers>,
 }
 
 impl LiveCluster {
-    pub(super) fn new(watched: WatchedCluster, nodes: NodeWriter, context: ParseContext) -> Self {
+    /// A watched cluster that nothing was written to yet.
+    pub fn new(watched: WatchedCluster, nodes: NodeWriter, context: ParseContext) -> Self {
         Self { watched, nodes, triggers: Mutex::new(Triggers::new(context)) }
     }
 

@@ -20,7 +20,7 @@
 mod election;
 mod held_lease;
 pub mod lifecycle;
-mod live;
+pub mod live;
 pub mod monitored;
 pub mod nodes;
 pub mod plans;

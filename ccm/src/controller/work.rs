@@ -150,7 +150,7 @@ impl Work<'_> {
             controller
         };
         let queue = Queue {
-            store: watches.services.clone(),
+            turns: watches.services.clone(),
             touched: stream::unfold(touched, async |mut touched| {
                 Some((touched.recv().await?, touched))
             }),

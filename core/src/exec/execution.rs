@@ -166,12 +166,13 @@ impl<'p> Execution<'p> {
         untouched && step.after.iter().all(|id| self.outputs.contains_key(id))
     }
 
-    /// What shows only in the fresh read would be found by every further plan, and again.
+    /// What others have on an address and only the fresh read shows, every further plan would find
+    /// again. That CloudStack merely says so may be an old tale: it is asked again.
     fn note_hidden_use(&mut self, call: &Call, result: &Result<Output, CallError>) {
         if let Call::CheckAddressUnused(check) = call
             && let Ok(Output::AddressUse(found)) = result
             && listed_use(check, found).is_none()
-            && let Some(by) = hidden_use(found)
+            && let Some(by) = forward(found)
         {
             self.lessons.held_addresses.insert(check.address.clone(), by);
         }
@@ -241,7 +242,7 @@ fn fault_for_waiting(plan: &Plan, id: &StepId, error: &StepError) -> Fault {
 fn accept(call: &Call, output: Output) -> Result<Output, StepError> {
     match (call, output) {
         (Call::CheckAddressUnused(check), Output::AddressUse(found)) => {
-            match listed_use(check, &found).or_else(|| hidden_use(&found)) {
+            match listed_use(check, &found).or_else(|| forward(&found)).or_else(|| hint(&found)) {
                 Some(by) => Err(StepError::AddressInUse(by)),
                 None => Ok(Output::Done),
             }
@@ -273,11 +274,14 @@ fn listed_use(check: &CheckAddressUnused, found: &AddressUse) -> Option<String> 
     firewall_rules.first().map(|rule| format!("firewall rule {rule} is on it"))
 }
 
-/// What speaks against it and shows nowhere else.
-fn hidden_use(found: &AddressUse) -> Option<String> {
-    if let Some(rule) = found.port_forwards.first() {
-        return Some(format!("port forwarding rule {rule} is on it, which is not ours"));
-    }
+/// What speaks against it and shows in no list that is read for plans.
+fn forward(found: &AddressUse) -> Option<String> {
+    let rule = found.port_forwards.first()?;
+    Some(format!("port forwarding rule {rule} is on it, which is not ours"))
+}
+
+/// CloudStack's word that something is on it, without a sign of what.
+fn hint(found: &AddressUse) -> Option<String> {
     let says_so = found.has_rules == Some(true);
     says_so.then(|| "CloudStack says that rules are on it that we can't see".to_owned())
 }

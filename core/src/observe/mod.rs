@@ -207,6 +207,14 @@ pub enum RuleState {
     Deleting,
 }
 
+impl RuleState {
+    /// Whether a firewall rule or an ACL item of ours lets anybody in. One that was never pushed, as
+    /// the death of a management server leaves it, does not until something else is pushed.
+    pub fn is_pushed(self) -> bool {
+        self == Self::Active
+    }
+}
+
 /// A firewall rule (listFirewallRules).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

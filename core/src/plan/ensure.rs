@@ -159,6 +159,7 @@ impl<'a> Decision<'a> {
             left.extend(release::leave_address(draft, holding, published, &reason));
             match release::hand_over_pending(draft.planner, draft.service, holding) {
                 Some(note) => draft.note(note),
+                None if release::is_waited_for(draft, holding) => {}
                 None => _ = forgotten.insert(holding.id.clone()),
             }
         }

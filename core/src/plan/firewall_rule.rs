@@ -74,8 +74,9 @@ pub(super) fn change<'a>(
     let mut change = FirewallChange::default();
     let by_others = opened_by_others(foreign, port, wanted, &mut change.notes);
     let wanted = wanted.minus(&by_others);
-    let (dying, alive): (Vec<_>, Vec<_>) =
-        own.iter().copied().partition(|rule| rule.state == RuleState::Deleting);
+    // What is dying, or was never pushed, goes; what it should have opened is made again.
+    let (alive, without_effect): (Vec<_>, Vec<_>) =
+        own.iter().copied().partition(|rule| rule.state.is_pushed());
     let (keep, go): (Vec<_>, Vec<_>) =
         alive.into_iter().partition(|rule| rule.cidrs.is_subset(&wanted));
     let kept = keep.iter().fold(CidrSet::default(), |set, rule| set.plus(&rule.cidrs));
@@ -93,7 +94,7 @@ pub(super) fn change<'a>(
         (!stays.is_empty()).then_some(stays)
     };
     change.close = close.into_iter().map(|rule| (rule, again(rule))).collect();
-    change.close.extend(dying.into_iter().map(|rule| (rule, None)));
+    change.close.extend(without_effect.into_iter().map(|rule| (rule, None)));
     change.contained = contained;
     change.keep = keep;
     change
@@ -102,7 +103,7 @@ pub(super) fn change<'a>(
 /// Rules on an address that are ours, and those of others that open `port`.
 ///
 /// On an address of ours every rule on exactly a port of ours is ours. On a user's address it is
-/// those that bear our tag or were recorded; in adoption all on exactly the port; with the record lost those that
+/// those that bear our tag or were recorded with it; in adoption all on exactly the port; with the record lost those that
 /// the Service asks for now. A port that somebody else serves is theirs, with all that opens it.
 pub(super) fn own_and_foreign<'a>(
     planner: &Planner<'a>,
@@ -121,7 +122,7 @@ pub(super) fn own_and_foreign<'a>(
                 || rule.tags.get(TAG_SERVICE).is_some_and(|uid| uid == service.uid.as_str())
                 || match basis {
                     Basis::Adoption => holding.is_some(),
-                    Basis::Record => is_recorded(service, port, &rule.cidrs),
+                    Basis::Record => holding.is_some() && is_recorded(service, port, &rule.cidrs),
                     Basis::Marks => is_asked_for(service, &rule.cidrs),
                     Basis::Nothing => false,
                 })
@@ -235,6 +236,15 @@ mod tests {
     const A: &str = "198.51.100.1/32";
     const B: &str = "198.51.100.2/32";
     const C: &str = "198.51.100.3/32";
+
+    #[test]
+    fn a_rule_that_was_never_pushed_is_deleted_and_made_again() {
+        let unpushed = FirewallRule { state: RuleState::Add, ..rule("f1", A) };
+        let found = shown(&[unpushed, rule("f2", B)], &[], &format!("{A},{B}"));
+        let expected =
+            Shown { close: vec![("f1".into(), None)], widen: vec![A.into()], ..nothing() };
+        assert_eq!(found, expected);
+    }
 
     #[test]
     fn c051_a_range_is_added_by_a_rule_of_its_own() {

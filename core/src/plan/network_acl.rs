@@ -20,8 +20,9 @@ use crate::plan::standing::{Basis, Standing};
 pub(super) struct AclChange {
     /// An item is to be made.
     pub(super) create: bool,
-    /// Items of ours that somebody edited: they go once a right one is there.
-    pub(super) edited: Vec<NetworkAclItemId>,
+    /// Items of ours that somebody edited, or that were never pushed: they go once a right one is
+    /// there.
+    pub(super) wrong: Vec<NetworkAclItemId>,
     /// Why the item will have no effect.
     pub(super) note: Option<Note>,
 }
@@ -49,11 +50,12 @@ pub(super) fn change(
     let items = || planner.observed.acl_items_of(list);
     let alive = |item: &&NetworkAclItem| item.state != RuleState::Deleting;
     let own = || items().filter(alive).filter(|item| is_own_for(item, service, port));
-    let edited = own().filter(|item| !item.opens_exactly(port)).map(|item| item.id.clone());
-    let edited: Vec<NetworkAclItemId> = edited.collect();
-    let made = own().any(|item| item.opens_exactly(port));
+    let is_right = |item: &&NetworkAclItem| item.opens_exactly(port) && item.state.is_pushed();
+    let wrong = own().filter(|item| !is_right(item)).map(|item| item.id.clone());
+    let wrong: Vec<NetworkAclItemId> = wrong.collect();
+    let made = own().any(|item| is_right(&item));
     if made || items().filter(alive).any(|item| is_recorded(item, service, port)) {
-        return AclChange { edited, ..AclChange::default() };
+        return AclChange { wrong, ..AclChange::default() };
     }
     if adopted(planner, service, standing, list, port).is_some() {
         return AclChange::default();
@@ -64,7 +66,7 @@ pub(super) fn change(
             number_before(planner.observed, list, deny.number, &BTreeSet::new()).is_none()
         })
         .map(|deny| Note::AclBlockedByDeny { port, item: deny.id.clone() });
-    AclChange { create: true, edited, note }
+    AclChange { create: true, wrong, note }
 }
 
 /// The ports that items of ours are for, made or adopted, in any list.

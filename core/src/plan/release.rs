@@ -233,6 +233,14 @@ fn kept(
     by.map(|by| Note::AddressInUse { address, by })
 }
 
+/// Whether an address of ours that a Service leaves stays for what others have on it: the Service
+/// goes on recording it, and releases it once nothing is left.
+pub(super) fn is_waited_for(draft: &Draft<'_, '_>, holding: &Holding) -> bool {
+    let (planner, service) = (draft.planner, draft.service);
+    other_user(planner, service, &holding.id).is_none()
+        && matches!(kept(planner, service, draft, holding), Some(Note::AddressInUse { .. }))
+}
+
 /// Why a Service must go on recording an address that it leaves: another one uses it and does not
 /// record yet that it is ours.
 pub(super) fn hand_over_pending(

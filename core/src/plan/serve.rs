@@ -224,7 +224,7 @@ impl Steps<'_, '_> {
             made = self.add_acl_item(target.clone(), number, ready, acl_after);
         }
         let AclTarget::List(list) = target else { return };
-        for item in &self.work.acl_change.edited {
+        for item in &self.work.acl_change.wrong {
             let (item, list, port) = (item.clone(), list.clone(), self.work.port());
             let action = Action::DeleteNetworkAcl(DeleteNetworkAcl { item, list, port });
             let name = format!("acl/{port}/close");

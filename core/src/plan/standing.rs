@@ -342,12 +342,13 @@ impl Stock<'_> {
         }
     }
 
-    /// What a job that succeeded gave. An address that is not listed yet will be; one that was
-    /// allocated at another time is another allocation of the same id.
+    /// What a job that succeeded gave. An address that is not listed yet, or not yet as allocated,
+    /// will be; one that was allocated at another time is another allocation of the same id.
     fn associated(&self, id: PublicIpId, intent: &Intent, age: SignedDuration) -> IntentState {
         match self.inputs.observed.addresses.get(&id) {
-            Some(found) if is_held(found) && !came_later(found, intent) => IntentState::Done(id),
-            None if age.as_mins() < REQUEST_MAY_RUN_MINUTES => IntentState::Open,
+            Some(found) if came_later(found, intent) => IntentState::Over { leftover: None },
+            Some(found) if is_held(found) => IntentState::Done(id),
+            Some(_) | None if age.as_mins() < REQUEST_MAY_RUN_MINUTES => IntentState::Open,
             Some(_) | None => IntentState::Over { leftover: None },
         }
     }

@@ -1,6 +1,7 @@
 //! What a refused Service still gets: its rules stay as they are, but follow the nodes. Otherwise
-//! a mistake in a Service would take it down with the next roll of the nodes. And it takes over an
-//! address that it asks for from a Service that goes, so that whoever goes last releases it.
+//! a mistake in a Service would take it down with the next roll of the nodes. It takes over an
+//! address that it asks for from a Service that goes, so that whoever goes last releases it; and it
+//! records one that was associated for it.
 //!
 //! 1. The Service records what it has, and all of it is there.
 //! 2. The members of a rule are known, and it has some: one that serves nobody is not opened by
@@ -22,13 +23,31 @@ use crate::plan::draft::Draft;
 use crate::plan::member::{self, MemberChange};
 use crate::plan::reason::{Disruption, Reason};
 use crate::plan::service_patch::{self, PlannedRecord};
-use crate::plan::{public_ip, writes};
+use crate::plan::{intent, public_ip, writes};
 
 /// Plans what a refused Service still gets.
 pub(super) fn keep(draft: &mut Draft<'_, '_>) {
-    if !take_over(draft) {
+    if !record_associated(draft) && !take_over(draft) {
         follow_nodes(draft);
     }
+}
+
+/// Records an address that an associate call made: CloudStack does not remember its job for ever.
+fn record_associated(draft: &mut Draft<'_, '_>) -> bool {
+    let record = writes::record_of_associated(draft);
+    if record == Edit::Keep {
+        return false;
+    }
+    let patch = PlannedPatch {
+        intents: intent::edit(draft.service, intent::unsettled(draft.standing)),
+        record,
+        ..service_patch::empty(draft.service)
+    };
+    let patch = match draft.standing.addresses.len() {
+        1 => PlannedPatch { verdict: service_patch::verdict(draft.service, true), ..patch },
+        _ => patch,
+    };
+    writes::add(draft, "service/record", patch, &After::new(), Reason::RecordBeforeUse).is_some()
 }
 
 /// Records the requested address as ours, if a Service that goes holds it so and waits for us.

@@ -236,7 +236,7 @@ impl Writes<'_> {
         for work in self.works {
             openings.extend(work.firewall.openings_before(work.port()));
         }
-        for holding in &draft.standing.addresses {
+        for holding in draft.standing.addresses.iter().filter(|held| self.needs_openings(held)) {
             openings.extend(existing_openings(draft, holding).into_iter().map(|(_, o)| o));
         }
         let mut members = members_of_standing(draft);
@@ -253,8 +253,8 @@ impl Writes<'_> {
         rules: &Rules,
     ) -> PlannedRecord {
         let mut openings: BTreeSet<Opening> = self.openings_of_works().collect();
-        for holding in &draft.standing.addresses {
-            let current = self.target.held().is_some_and(|held| held.id == holding.id);
+        for holding in draft.standing.addresses.iter().filter(|held| self.needs_openings(held)) {
+            let current = self.is_target(holding);
             for (port, opening) in existing_openings(draft, holding) {
                 let compared = self.works.iter().any(|work| work.port() == port);
                 if !current || !(compared || self.stale.contains(&port)) {
@@ -298,6 +298,16 @@ impl Writes<'_> {
         record
     }
 
+    fn is_target(&self, holding: &Holding) -> bool {
+        self.target.held().is_some_and(|held| held.id == holding.id)
+    }
+
+    /// Whether only the record tells what is open on an address by us. A replaced address of ours
+    /// needs no record of it, and on the next one equal openings may be somebody else's.
+    fn needs_openings(&self, holding: &Holding) -> bool {
+        !holding.ours || self.is_target(holding)
+    }
+
     fn openings_of_works(&self) -> impl Iterator<Item = Opening> {
         self.works.iter().flat_map(|work| work.firewall.openings_after(work.port()))
     }
@@ -305,7 +315,7 @@ impl Writes<'_> {
 
 /// An earlier intent that was answered is the only witness of its address: the address is recorded
 /// in the write that replaces the intent.
-fn record_of_associated(draft: &Draft<'_, '_>) -> Edit<PlannedRecord> {
+pub(super) fn record_of_associated(draft: &Draft<'_, '_>) -> Edit<PlannedRecord> {
     let observed = draft.planner.observed;
     if !has_unrecorded_address(draft.service, draft.standing, observed) {
         return Edit::Keep;

@@ -4,6 +4,7 @@ use ccm_core::ids::ServiceKey;
 use ccm_core::plan::reason::Disruption;
 use ccm_core::plan::report::Severity;
 use ccm_tests::lab::{Lab, Setup, port};
+use jiff::SignedDuration;
 
 use crate::support::{
     A, CLIENT, all_nodes, allocated, annotate, assert_nothing_planned, assert_refused, calls_of,
@@ -282,4 +283,33 @@ fn c099_a_source_list_that_does_not_fit() {
     lab.settle(&web);
     assert_eq!(lab.reach("198.51.100.119", A, 80), all_nodes());
     assert!(lab.reach("198.51.100.120", A, 80).is_empty());
+}
+
+/// The death of a management server leaves rows that were never pushed: they let nobody in.
+#[test]
+fn an_opening_that_was_never_pushed_is_made_again() {
+    for (nodes, command) in
+        [(["node-1", "node-2"], "createFirewallRule"), (["tier1-1", "tier1-2"], "createNetworkACL")]
+    {
+        let mut setup = Setup::standard().nodes(&nodes);
+        setup.world.jobs.firewall = Some(SignedDuration::from_secs(30));
+        setup.world.jobs.acl = Some(SignedDuration::from_secs(30));
+        let mut lab = setup.start();
+        lab.simulator.with(|simulator| simulator.set_acl_gates_traffic(true));
+        let mut sent = false;
+        let mut died = false;
+        lab.simulator.interrupt(move |simulator, asked| {
+            if asked == "queryAsyncJobResult" && sent && !died {
+                simulator.kill();
+                simulator.restart();
+                died = true;
+            }
+            sent |= asked == command;
+        });
+        let web = lab.create("web", |_| ());
+        lab.recover(&web);
+        assert_eq!(lab.reach(CLIENT, A, 80), names(nodes), "{command}");
+        assert_eq!(lab.simulator.times_sent(command), 2);
+        assert_nothing_planned(&lab, &web);
+    }
 }

@@ -1,9 +1,10 @@
 //! What can happen, small enough to shrink well.
 
 use ccm_tests::interrupted::Interruption;
+use ccm_tests::wish::{Wish, wishes};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::sample::{select, subsequence};
+use proptest::sample::select;
 
 /// A world and what happens in it.
 #[derive(Clone, Debug)]
@@ -68,68 +69,10 @@ pub(crate) struct Legacy {
     pub(crate) verdict: bool,
 }
 
-/// What a Service asks for.
-#[derive(Clone, Debug)]
-pub(crate) struct Wish {
-    pub(crate) ports: Vec<WantedPort>,
-    pub(crate) proxy: bool,
-    pub(crate) sticky: bool,
-    pub(crate) rule_sources: Option<Vec<&'static str>>,
-    pub(crate) ranges: Vec<&'static str>,
-    pub(crate) address: Option<&'static str>,
-    pub(crate) hostname: bool,
-}
-
-/// A port that a Service asks for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WantedPort {
-    pub(crate) number: u16,
-    pub(crate) node_port: u16,
-    /// No router balances UDP: such a port is refused, and holds nothing else back.
-    pub(crate) udp: bool,
-}
-
 const RELEASES: [&str; 9] = [
     "4.16.1.0", "4.18.0.0", "4.20.0.0", "4.21.0.0", "4.21.0.0", "4.22.0.0", "4.22.0.0", "4.23.0.0",
     "4.23.0.0",
 ];
-
-const NETWORKS: [&str; 6] = [
-    "198.51.100.0/24",
-    "198.51.100.0/28",
-    "198.51.100.1/32",
-    "192.0.2.0/24",
-    "0.0.0.0/0",
-    "203.0.113.128/25",
-];
-
-fn wishes() -> impl Strategy<Value = Wish> {
-    let ports =
-        subsequence(vec![80_u16, 443, 8443], 1..=3).prop_flat_map(|numbers| {
-            let udp = proptest::bool::weighted(0.15);
-            vec((0_u16..2, udp), numbers.len()).prop_map(move |chosen| {
-                let ports = numbers.iter().zip(chosen).enumerate();
-                let port = |(place, (number, (node, udp))): (usize, (&u16, (u16, bool)))| {
-                    WantedPort { number: *number, node_port: 30080 + node, udp: udp && place > 0 }
-                };
-                ports.map(port).collect::<Vec<_>>()
-            })
-        });
-    let networks = || subsequence(NETWORKS.to_vec(), 0..=3);
-    let address = proptest::option::weighted(0.4, select(vec!["203.0.113.30", "203.0.113.50"]));
-    let sources = proptest::option::of(networks());
-    (ports, any::<bool>(), any::<bool>(), sources, networks(), address, any::<bool>()).prop_map(
-        |(ports, proxy, sticky, rule_sources, ranges, address, hostname)| Wish {
-            ports,
-            proxy,
-            sticky,
-            rule_sources,
-            ranges,
-            address,
-            hostname,
-        },
-    )
-}
 
 fn events() -> impl Strategy<Value = Event> {
     let service = || 0_usize..2;

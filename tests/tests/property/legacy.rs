@@ -6,8 +6,9 @@ use ccm_core::model::rule_name::load_balancer_name;
 use ccm_core::model::service::Ingress;
 use ccm_tests::lab::{Lab, annotation};
 use ccm_tests::oracle::{self, text};
+use ccm_tests::wish::{WantedPort, Wish};
 
-use crate::history::{Legacy, Place, WantedPort, Wish};
+use crate::history::{Legacy, Place};
 
 const VPC: &str = "00000000-0000-4000-8000-0000000000c1";
 const PROJECT: &str = "00000000-0000-4000-8000-0000000000f0";

@@ -12,11 +12,12 @@ use ccm_core::plan::planner::Depth;
 use ccm_core::plan::report::{Note, Severity};
 use ccm_simulator::world::VpcServices;
 use ccm_tests::interrupted::{Interrupted, Interruption};
-use ccm_tests::lab::{Lab, Setup, annotation, block_on, port};
+use ccm_tests::lab::{Lab, Setup, annotation, block_on};
 use ccm_tests::oracle::{self, Exposure, Inventory, text};
+use ccm_tests::wish::Wish;
 use cloudstack_ccm::driver::{self, SharedLanes, Silent};
 
-use crate::history::{Event, Hand, History, Legacy, Place, WantedPort, Wish};
+use crate::history::{Event, Hand, History, Legacy, Place};
 use crate::leavings::Leavings;
 use crate::legacy;
 
@@ -148,14 +149,14 @@ impl Story {
                 if !exists(*number) {
                     self.lab.runtime.pass(7);
                     let name = SERVICES[*number % SERVICES.len()];
-                    self.lab.create(name, |raw| Self::wish(raw, wish));
+                    self.lab.create(name, |raw| wish.write_on(raw));
                 }
             }
             Event::Adopt(number, wish, legacy) if !exists(*number) => {
                 self.adopt(*number, &legacy::served(wish, self.release), *legacy);
             }
             Event::Change(number, wish) if exists(*number) => {
-                self.lab.edit(&Self::key(*number), |raw| Self::wish(raw, wish));
+                self.lab.edit(&Self::key(*number), |raw| wish.write_on(raw));
             }
             Event::Delete(number) if exists(*number) => self.lab.delete(&Self::key(*number)),
             Event::ChangeType(number) if exists(*number) => {
@@ -222,31 +223,10 @@ impl Story {
 
     fn adopt(&mut self, number: usize, wish: &Wish, legacy: Legacy) {
         let name = SERVICES[number % SERVICES.len()];
-        let key = self.lab.create(name, |raw| Self::wish(raw, wish));
+        let key = self.lab.create(name, |raw| wish.write_on(raw));
         let site = (self.place, self.account);
         let address = legacy::lay_down(&self.lab, site, &key, wish, legacy);
         self.leavings.get_mut().add_address(address, legacy.verdict);
-    }
-
-    fn wish(raw: &mut RawService, wish: &Wish) {
-        let Wish { ports, proxy, sticky, rule_sources, ranges, address, hostname } = wish;
-        raw.service_type = Some("LoadBalancer".to_owned());
-        raw.load_balancer_class = None;
-        let ports = ports.iter().map(|WantedPort { number, node_port, udp }| {
-            let protocol = if *udp { "UDP" } else { "TCP" };
-            port(&format!("p{number}"), protocol, (*number).into(), (*node_port).into())
-        });
-        raw.ports = ports.collect();
-        let mut annotate = |key: &str, value: Option<String>| match value {
-            Some(value) => _ = raw.annotations.insert(annotation(key), value),
-            None => _ = raw.annotations.remove(&annotation(key)),
-        };
-        annotate("proxy-protocol", proxy.then(|| "true".to_owned()));
-        annotate("source-cidrs", rule_sources.as_ref().map(|list| list.join(",")));
-        annotate("hostname", hostname.then(|| "lb.example.test".to_owned()));
-        raw.session_affinity = Some(if *sticky { "ClientIP" } else { "None" }.to_owned());
-        raw.source_ranges = ranges.iter().map(|range| (*range).to_owned()).collect();
-        raw.load_balancer_ip = address.map(str::to_owned);
     }
 
     fn exclude(&self, number: usize) {

@@ -16,8 +16,8 @@ use ccm_core::model::service::{Algorithm, Port, RuleProtocol, Transport};
 use ccm_core::plan::action::{
     AclTarget, AssignToLoadBalancerRule, AssociateIpAddress, Call, CreateFirewallRule,
     CreateLoadBalancerRule, CreateNetworkAcl, DeleteFirewallRule, DeleteLoadBalancerRule,
-    DeleteNetworkAcl, DisassociateIpAddress, Edit, PatchService, Placement,
-    RemoveFromLoadBalancerRule, ResolvedAddress, UpdateLoadBalancerRule,
+    DeleteNetworkAcl, DisassociateIpAddress, PatchService, Placement, RemoveFromLoadBalancerRule,
+    ResolvedAddress, UpdateLoadBalancerRule,
 };
 use serde_json::json;
 

@@ -6,6 +6,7 @@
 
 use crate::simulator::Simulator;
 use crate::throttle::Throttle;
+use crate::versions::{NotAVersion, Version};
 
 impl Simulator {
     /// Kills the management server. Until [`Simulator::restart`] nobody answers. It counted the
@@ -24,6 +25,18 @@ impl Simulator {
         }
         self.up = true;
     }
+
+    /// Puts another release on the management server, which restarts for it.
+    ///
+    /// # Errors
+    /// If `release` is no version.
+    pub fn upgrade(&mut self, release: &str) -> Result<(), NotAVersion> {
+        let version: Version = release.parse()?;
+        self.kill();
+        self.cloud.version = version;
+        self.restart();
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -32,6 +45,17 @@ mod tests {
 
     use crate::faults::{RouterFault, RouterPart};
     use crate::testing::{Lab, rule_params, text};
+
+    #[test]
+    fn after_an_upgrade_another_release_answers() {
+        let mut lab = Lab::new();
+        let rule = lab.rule("80", &[]);
+        lab.simulator.upgrade("4.23.0.0").unwrap();
+        assert_eq!(lab.column("listLoadBalancerRules", &[], "id"), [rule]);
+        let body = lab.simulator.call("prod", "listCapabilities", &[], lab.now).body;
+        assert!(body.contains(r#""cloudstackversion":"4.23.0.0""#), "{body}");
+        assert!(lab.simulator.upgrade("next").is_err());
+    }
 
     /// A world in which every job takes far longer than the server lives.
     fn slow(lab: &mut Lab) {

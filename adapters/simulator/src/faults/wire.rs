@@ -118,6 +118,8 @@ impl Fault {
 #[derive(Debug, Clone)]
 pub(crate) struct FaultPlan {
     pending: Vec<Pending>,
+    /// What struck the last request.
+    struck: Option<FaultKind>,
     /// Its own, so that faults change no id.
     chance: IdSource,
 }
@@ -131,17 +133,18 @@ struct Pending {
 
 impl FaultPlan {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { pending: Vec::new(), chance: IdSource::new(!seed) }
+        Self { pending: Vec::new(), struck: None, chance: IdSource::new(!seed) }
     }
 
     /// The first fault that strikes a request.
     fn draw(&mut self, name: &str, command: Option<&Command>) -> Option<Pending> {
-        let Self { pending, chance } = self;
-        let struck = pending.iter_mut().find(|pending| {
+        let Self { pending, struck, chance } = self;
+        let found = pending.iter_mut().find(|pending| {
             pending.fault.strikes(name, command) && chance.next_percent() < pending.fault.percent
         })?;
-        struck.fault.times = struck.fault.times.map(|times| times.saturating_sub(1));
-        Some(struck.clone())
+        found.fault.times = found.fault.times.map(|times| times.saturating_sub(1));
+        *struck = Some(found.fault.kind.clone());
+        Some(found.clone())
     }
 }
 
@@ -152,6 +155,11 @@ impl Simulator {
         let past = matches!(fault.kind, FaultKind::Page(PageFault::Stale))
             .then(|| Box::new(self.cloud.clone()));
         self.faults.pending.push(Pending { fault, past });
+    }
+
+    /// The fault that struck the last request that was received, if one did.
+    pub fn struck(&self) -> Option<&FaultKind> {
+        self.faults.struck.as_ref()
     }
 
     /// Takes back all faults of commands. Those of the router stay.
@@ -169,6 +177,7 @@ impl Simulator {
         now: jiff::Timestamp,
     ) -> Result<Response, NoAnswer> {
         self.advance(now);
+        self.faults.struck = None;
         if !self.up {
             return Err(NoAnswer::Refused);
         }
@@ -272,8 +281,9 @@ mod tests {
         let text = "out of order".to_owned();
         let error = FaultKind::Before(Mishap::Error { code: 530, text });
         lab.simulator.inject(Fault::on("listZones", error).times(2));
+        assert_eq!(receive(&mut lab, "listNetworks", &[]).unwrap().0, 200);
+        assert_eq!(lab.simulator.struck(), None);
         let mut status = |command| receive(&mut lab, command, &[]).unwrap().0;
-        assert_eq!(status("listNetworks"), 200);
         assert_eq!(
             [status("listZones"), status("listZones"), status("listZones")],
             [530, 530, 200]

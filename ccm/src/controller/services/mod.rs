@@ -42,7 +42,7 @@ use crate::serve::Heart;
 
 use vanished::WithVanished;
 
-pub use queue::{Queue, Schedule};
+pub use queue::{Queue, Schedule, Turns};
 
 /// How the controller works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -280,9 +280,9 @@ impl NodePass {
 
 fn outcome(end: End, stand: Option<Stand>) -> metrics::Outcome {
     match end {
-        End::Done(_) if stand == Some(Stand::Blocked) => metrics::Outcome::Blocked,
+        End::Done(_) | End::Waits(_) if stand == Some(Stand::Blocked) => metrics::Outcome::Blocked,
         End::Done(None) => metrics::Outcome::Done,
-        End::Done(Some(_)) | End::Displaced => metrics::Outcome::Waiting,
+        End::Done(Some(_)) | End::Waits(_) | End::Displaced => metrics::Outcome::Waiting,
         End::Failed { fault, retry_after: _ } => metrics::Outcome::Failed(fault),
     }
 }

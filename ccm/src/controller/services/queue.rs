@@ -1,8 +1,9 @@
 //! Brings up Services: when the watch tells of them, when nodes change, and once in each drift
 //! round.
 //!
-//! The queue itself is kube-runtime's: one Service is never brought up twice at once, and what was
-//! put off comes up again.
+//! The queue itself is kube-runtime's ([`Store`] as [`Turns`]): one Service is never brought up twice
+//! at once, and what was put off comes up again. A simulation brings an order of its own, which a
+//! seed decides.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -44,10 +45,27 @@ pub struct Schedule {
     pub windows: Windows,
 }
 
+/// Lets Services take their turns.
+pub trait Turns {
+    /// Lets every Service of `requests` take a turn, never one of them twice at once, and again at the
+    /// time that its turn gives; calls `turn_over` after each. Ends with `requests`, once what has
+    /// begun is over.
+    fn take<C, K, R>(
+        self,
+        controller: Arc<ServiceController<C, K, R>>,
+        requests: impl Stream<Item = ServiceKey>,
+        turn_over: impl FnMut(),
+    ) -> impl Future<Output = ()>
+    where
+        C: Cloud,
+        K: Cluster + Watch,
+        R: Runtime;
+}
+
 /// What makes Services come up.
-pub struct Queue<S, N> {
-    /// Services as the watch keeps them.
-    pub store: Store<Service>,
+pub struct Queue<T, S, N> {
+    /// Who lets them take their turns.
+    pub turns: T,
     /// Those that the watch tells of.
     pub touched: S,
     /// An item whenever a Node may have changed.
@@ -63,20 +81,27 @@ where
     R: Runtime,
 {
     /// Works until `stop`, and then until what has begun is over.
-    pub async fn run<S, N>(self: Arc<Self>, queue: Queue<S, N>, stop: CancellationToken)
+    pub async fn run<T, S, N>(self: Arc<Self>, queue: Queue<T, S, N>, stop: CancellationToken)
     where
+        T: Turns,
         S: Stream<Item = ServiceKey>,
         N: Stream<Item = ()>,
     {
-        let Queue { store, touched, nodes, schedule } = queue;
+        let Queue { turns, touched, nodes, schedule } = queue;
         let (wake, woken) = mpsc::unbounded_channel();
         let (told, vanished) = mpsc::unbounded_channel();
         let drift = self.bring_up_in_rounds(schedule, wake.clone());
         let changes = self.bring_up_for_nodes(schedule.windows, nodes, wake.clone());
-        let requests = stream::select(touched, received(woken)).map(|key| request(&key));
-        let requests = stream::select(requests, self.beats());
-        let requests = requests.take_until(stop.cancelled()).map(Ok::<_, Infallible>);
-        let work = self.work(store, requests, told);
+        let requests = stream::select(touched, received(woken));
+        let requests = stream::select(requests, self.beats()).take_until(stop.cancelled());
+        let cluster = &self.cluster;
+        let tell_vanished = move || {
+            for key in cluster.news() {
+                // Nobody listens any more when this process is about to end.
+                let _ = told.send(key);
+            }
+        };
+        let work = turns.take(Arc::clone(&self), requests, tell_vanished);
         let removals = received(vanished).for_each_concurrent(None, |key| {
             self.remove_vanished(key, schedule.drift, &wake, &stop)
         });
@@ -84,6 +109,7 @@ where
         let bring_up = async { tokio::join!(drift, changes) };
         // The work ends with `stop`, once what has begun is over.
         tokio::select! {
+            biased;
             _ = work => {}
             _ = bring_up => {}
         }
@@ -100,33 +126,6 @@ where
             pulse.beat();
             std::future::ready(None)
         })
-    }
-
-    async fn work(
-        self: &Arc<Self>,
-        store: Store<Service>,
-        requests: impl Stream<Item = Result<ReconcileRequest<Service>, Infallible>>,
-        vanished: mpsc::UnboundedSender<ServiceKey>,
-    ) {
-        let reconcile = |service: Arc<Service>, controller: Arc<Self>| {
-            async move { Ok::<_, Infallible>(controller.bring_up(&service).await) }.boxed_local()
-        };
-        let never = |_: Arc<Service>, error: &Infallible, _: Arc<Self>| match *error {};
-        // How many run at once is the controller's word.
-        let config = Config::default();
-        let applied =
-            kube::runtime::applier(reconcile, never, Arc::clone(self), store, requests, config);
-        let turn_over = async |item| {
-            match item {
-                Err(controller::Error::ObjectNotFound(gone)) => self.note_gone(&gone),
-                item => trace!(?item, "turn taken"),
-            }
-            for key in self.cluster.news() {
-                // Nobody listens any more when this process is about to end.
-                let _ = vanished.send(key);
-            }
-        };
-        applied.for_each(turn_over).await;
     }
 
     fn note_gone(&self, gone: &ObjectRef<DynamicObject>) {
@@ -150,8 +149,9 @@ where
             if self.cluster.remembers(&key) {
                 let wait = next.map_or(drift, |at| between(self.runtime.now(), at));
                 tokio::select! {
-                    () = tokio::time::sleep(wait) => {}
+                    biased;
                     () = stop.cancelled() => {}
+                    () = tokio::time::sleep(wait) => {}
                 }
             }
         }
@@ -195,6 +195,7 @@ where
         tokio::pin!(changed);
         loop {
             tokio::select! {
+                biased;
                 item = changed.next() => match item {
                     Some(()) => {
                         let _work = self.heart.work();
@@ -251,6 +252,38 @@ where
     fn demand(&self, key: &ServiceKey, depth: Depth, cause: Cause) {
         let demand = Demand { at: self.runtime.now(), since: self.snapshots.tick(), depth, cause };
         self.memory().agenda.demand(key, demand);
+    }
+}
+
+impl Turns for Store<Service> {
+    async fn take<C, K, R>(
+        self,
+        controller: Arc<ServiceController<C, K, R>>,
+        requests: impl Stream<Item = ServiceKey>,
+        mut turn_over: impl FnMut(),
+    ) where
+        C: Cloud,
+        K: Cluster + Watch,
+        R: Runtime,
+    {
+        let requests = requests.map(|key| Ok::<_, Infallible>(request(&key)));
+        let reconcile = |service: Arc<Service>, controller: Arc<ServiceController<C, K, R>>| {
+            async move { Ok::<_, Infallible>(controller.bring_up(&service).await) }.boxed_local()
+        };
+        let never = |_: Arc<Service>, error: &Infallible, _: Arc<_>| match *error {};
+        // How many run at once is the controller's word.
+        let config = Config::default();
+        let context = Arc::clone(&controller);
+        let applied = kube::runtime::applier(reconcile, never, context, self, requests, config);
+        let note = |item| {
+            match item {
+                Err(controller::Error::ObjectNotFound(gone)) => controller.note_gone(&gone),
+                item => trace!(?item, "turn taken"),
+            }
+            turn_over();
+            std::future::ready(())
+        };
+        applied.for_each(note).await;
     }
 }
 

@@ -83,7 +83,7 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
         self.tell_standing(service, &made.planned);
         let end = if made.planned.plan.is_empty() {
             debug!("nothing to do");
-            End::Done(made.planned.report.look_again())
+            made.planned.report.look_again().map_or(End::Done(None), End::Waits)
         } else {
             self.carry_out(service, &made, request.cause, work).await
         };
@@ -150,8 +150,10 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
             _ if planned.report.is_blocked() => Stand::Blocked,
             End::Failed { .. } if published => Stand::Degraded,
             End::Failed { .. } | End::Displaced => Stand::Pending,
-            End::Done(_) if published || planned.plan.touches_cloud() => Stand::Programmed,
-            End::Done(_) => Stand::Pending,
+            End::Done(_) | End::Waits(_) if published || planned.plan.touches_cloud() => {
+                Stand::Programmed
+            }
+            End::Done(_) | End::Waits(_) => Stand::Pending,
         };
         let mut memory = self.memory();
         if service.lifecycle == Lifecycle::Wanted {

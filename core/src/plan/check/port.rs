@@ -103,7 +103,7 @@ pub(super) fn needless_closings(case: &Case<'_>) -> Vec<StepId> {
         Action::DeleteFirewallRule(call) => case.closed_rule(close).is_some_and(|opening| {
             let mut rules = case.staying_rules().filter(|rule| rule.address == opening.address);
             rules.any(|rule| port_of(rule) == call.port)
-                && opening.state != RuleState::Deleting
+                && opening.state.is_pushed()
                 && stays(case, call.port)
                 && asks_for_opening(case, opening)
         }),
@@ -115,9 +115,7 @@ pub(super) fn needless_closings(case: &Case<'_>) -> Vec<StepId> {
             let mut rules = case.staying_rules().filter(|rule| port_of(rule) == call.port);
             let item = case.observed.acl_item(&call.item);
             rules.any(is_in_list)
-                && item.is_some_and(|item| {
-                    item.state != RuleState::Deleting && item.opens_exactly(call.port)
-                })
+                && item.is_some_and(|item| item.state.is_pushed() && item.opens_exactly(call.port))
                 && stays(case, call.port)
         }
         _ => false,

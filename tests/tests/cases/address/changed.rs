@@ -5,8 +5,8 @@ use ccm_tests::lab::{Setup, port};
 
 use super::asks_for;
 use crate::support::{
-    A, CLIENT, USERS, accepted, all_nodes, assert_nothing_planned, assert_refused, commands,
-    prefix, rule, status,
+    A, CLIENT, USERS, accepted, all_nodes, annotated, assert_nothing_planned, assert_refused,
+    codes, commands, opening, prefix, rule, status,
 };
 
 #[test]
@@ -107,4 +107,50 @@ fn c097_the_request_is_cleared_on_a_live_service() {
         assert_eq!(lab.objects().addresses(), before);
         assert_eq!(accepted(&lab, "disassociateIpAddress"), usize::from(!stays));
     }
+}
+
+/// Until it can be released, only the record leads back to it.
+#[test]
+fn an_old_address_that_others_use_is_recorded_until_it_can_go() {
+    let mut lab = Setup::standard().start();
+    let web = lab.create("web", |_| ());
+    lab.settle(&web);
+    let id = lab.objects().address(A).id();
+    let ssh = [("ipaddressid", &*id), ("protocol", "tcp"), ("startport", "22"), ("endport", "22")];
+    let opened = lab.by_hand("createFirewallRule", &ssh);
+    lab.edit(&web, |raw| raw.load_balancer_ip = Some(USERS.to_owned()));
+    lab.settle(&web);
+    assert_eq!(lab.reach(CLIENT, USERS, 80), all_nodes());
+    assert_eq!(codes(&lab.plan(&web).0), ["AddressInUse"]);
+    assert!(annotated(&lab, &web, "record").is_some_and(|record| record.contains(&id)));
+    let opening = opened["firewallrule"]["id"].as_str().or(opened["id"].as_str());
+    lab.by_hand("deleteFirewallRule", &[("id", opening.expect("an id"))]);
+    lab.settle(&web);
+    assert!(!lab.objects().addresses().contains(&A.to_owned()));
+}
+
+/// What is recorded as open by us was open on the old address.
+#[test]
+fn an_equal_opening_of_others_on_the_new_address_is_left_alone() {
+    let mut setup = Setup::standard();
+    setup.world.firewall_rules.push(opening(USERS, 80, &["0.0.0.0/0"]));
+    let mut lab = setup.start();
+    let web = lab.create("web", |_| ());
+    lab.settle(&web);
+    let before = lab.objects().only(|object| object.text("ipaddress") == USERS);
+    lab.edit(&web, |raw| {
+        raw.load_balancer_ip = Some(USERS.to_owned());
+        raw.source_ranges = vec!["198.51.100.0/24".to_owned()];
+    });
+    lab.settle(&web);
+    assert!(!before.firewall_rules().is_empty());
+    for rule in before.firewall_rules() {
+        assert!(lab.objects().firewall_rules().iter().any(|found| found.id() == rule.id()));
+    }
+    lab.delete(&web);
+    lab.recover(&web);
+    assert_eq!(
+        lab.objects().only(|object| object.text("ipaddress") == USERS).openings(),
+        before.openings()
+    );
 }

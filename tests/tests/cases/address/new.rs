@@ -2,7 +2,7 @@
 
 use ccm_core::exec::error::Fault;
 use ccm_core::ids::ServiceKey;
-use ccm_core::observe::AssociateJob;
+use ccm_core::observe::{AddressState, AssociateJob};
 use ccm_core::plan::action::Kind;
 use ccm_core::plan::report::Severity;
 use ccm_simulator::faults::{Fault as ServerFault, FaultKind, Mishap};
@@ -389,4 +389,38 @@ fn c109_a_failed_associate_leaves_nothing() {
     lab.troubles.end();
     lab.recover(&web);
     assert_eq!(lab.reach(CLIENT, A, 80), all_nodes());
+}
+
+/// CloudStack forgets jobs, and a Service may be refused for longer than that.
+#[test]
+fn c109_an_address_that_came_late_is_recorded_even_while_the_service_is_refused() {
+    let (mut lab, web) = unanswered(Trouble::AnswerLost);
+    for name in ["node-1", "node-2", "node-3"] {
+        lab.cluster.with(|cluster| cluster.remove_node(name));
+    }
+    lab.settle(&web);
+    assert_eq!(annotated(&lab, &web, "ip-intent"), None);
+    assert!(annotated(&lab, &web, "record").is_some());
+    assert_eq!(verdict(&lab, &web).as_deref(), Some("true"));
+    lab.runtime.pass(13 * 3600);
+    lab.add_node("node-1");
+    lab.settle(&web);
+    assert_eq!(accepted(&lab, "associateIpAddress"), 1);
+    assert_eq!(status(&lab, &web), [format!("{A} VIP")]);
+}
+
+/// A list may show the past: the job says what came of it.
+#[test]
+fn c109_an_address_that_a_list_does_not_show_as_allocated_yet_is_waited_for() {
+    let (mut lab, web) = unanswered(Trouble::AnswerLost);
+    lab.troubles.show(|state| {
+        for address in state.addresses.iter_mut().filter(|row| row.address.to_string() == A) {
+            address.state = AddressState::Allocating;
+        }
+    });
+    let planned = report_of_nothing(&lab, &web);
+    assert_eq!(codes(&planned), ["AssociateRunning"]);
+    lab.troubles.end();
+    lab.settle(&web);
+    assert_eq!(accepted(&lab, "associateIpAddress"), 1);
 }
