@@ -130,19 +130,34 @@ fn internal_lb() -> Field<'static> {
     .collect()
 }
 
+/// The JSON of the services that VPCs usually have, by name and whether the internal provider
+/// balances too.
+static VPC_TEXTS: LazyLock<BTreeMap<(&'static str, bool), String>> = LazyLock::new(|| {
+    let both = |name: &&'static str| [false, true].map(|internal| (*name, internal));
+    let keys = VPC.iter().flat_map(both);
+    keys.map(|(name, internal)| ((name, internal), vpc_text(name, internal))).collect()
+});
+
 /// `service` of a VPC: names and providers only.
-pub(crate) fn of_vpc(services: &[String], internal: bool) -> Field<'_> {
-    services
-        .iter()
-        .map(|name| {
-            let names: &[&str] = if internal && name == "Lb" {
-                &["VpcVirtualRouter", "InternalLbVm"]
-            } else {
-                &["VpcVirtualRouter"]
-            };
-            Object::new().with("name", name.as_str()).with("provider", providers(names))
-        })
-        .collect()
+pub(crate) fn of_vpc(services: &[String], internal: bool) -> Field<'static> {
+    let texts = services.iter().map(|name| {
+        let known = VPC_TEXTS.get(&(name.as_str(), internal));
+        known.map_or_else(
+            || Cow::Owned(vpc_text(name, internal)),
+            |known| Cow::Borrowed(known.as_str()),
+        )
+    });
+    let texts: Vec<Cow<'_, str>> = texts.collect();
+    Field::Json(format!("[{}]", texts.join(",")))
+}
+
+fn vpc_text(name: &str, internal: bool) -> String {
+    let names: &[&str] = if internal && name == "Lb" {
+        &["VpcVirtualRouter", "InternalLbVm"]
+    } else {
+        &["VpcVirtualRouter"]
+    };
+    Object::new().with("name", name).with("provider", providers(names)).json()
 }
 
 fn providers<'a>(names: &[&'a str]) -> Field<'a> {
