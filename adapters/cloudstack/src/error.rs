@@ -173,6 +173,9 @@ pub(crate) fn failed_job(command: Command, code: u16, error: Option<&ServerError
     }
 }
 
+/// Beginning of a disassociateIpAddress that failed at the router (observed).
+const NOT_RELEASED: &str = "Failed to disassociate";
+
 /// Beginning of a failed associateIpAddress (observed: of the loser of a race for the last one).
 const NO_ADDRESS: &str = "Failed to associate";
 
@@ -256,7 +259,9 @@ fn effect_of_failed_job(verb: Verb, error: &ServerError) -> Effect {
         // Refused before anything is revoked.
         (Verb::Release, _) if error.text.contains("source nat") => Effect::No,
         // The address is in Releasing, its rules in Deleting.
-        (Verb::Release, _) => Effect::Yes,
+        (Verb::Release, _) if error.text.starts_with(NOT_RELEASED) => Effect::Yes,
+        // The caller may lack the right to the address, or a rule of it be wedged.
+        (Verb::Release, _) => Effect::Unknown,
         (Verb::Read, _) => Effect::No,
     }
 }

@@ -3,9 +3,9 @@
 
 use ccm_cloudstack::{Command, Verb};
 use ccm_core::exec::error::{CallError, Effect, Fault};
-use ccm_simulator::faults::FaultKind;
+use ccm_simulator::faults::{FaultKind, JobFault, Mishap};
 
-use crate::faults::{CODES, error, lost, turned_away};
+use crate::faults::{CODES, check_wait, error, lost, turned_away};
 use crate::scene::{Scene, changes};
 
 /// Runs a change, and holds what it reports against what happened.
@@ -46,8 +46,7 @@ pub fn check_error(
     let error = found.expect_err(case);
     assert_eq!((error.fault, error.effect), expected, "{case}: {error}");
     assert_eq!(error.command, command.name(), "{case}: {error}");
-    let throttled = error.fault == Fault::Throttled;
-    assert_eq!(error.retry_after.is_some(), throttled, "{case}: {error:?}");
+    check_wait(&error, case);
 }
 
 /// What a refusal proves. A create may have made its object first, and a release touches every
@@ -123,6 +122,70 @@ fn a_throttled_change_is_sent_again_but_an_intent_is_not() {
             check_error(found, command, (Fault::Throttled, Effect::No), command.name());
         } else {
             check_done(found, command.name());
+        }
+    }
+}
+
+/// The real rule of tokens: 25 calls in a second, of which a signed one takes two.
+#[test]
+fn a_window_that_others_used_up_is_waited_out() {
+    for command in changes() {
+        let scene = Scene::new();
+        let (before, now) = (scene.objects(), scene.now());
+        scene.simulator(|simulator| {
+            simulator.set("api.throttling.enabled", "true").expect("a setting");
+            for _ in 0..30 {
+                simulator.call("prod", "listZones", &[], now);
+            }
+        });
+        let found = scene.run(command);
+        let (waited, is_intent) = (scene.now() > now, command == Command::AssociateIpAddress);
+        scene.simulator(|simulator| {
+            simulator.set("api.throttling.enabled", "false").expect("a setting");
+        });
+        let changed = scene.objects() != before;
+        if is_intent {
+            check_error(found, command, (Fault::Throttled, Effect::No), command.name());
+        } else {
+            check_done(found, command.name());
+            assert!(waited, "{} did not wait", command.name());
+        }
+        assert_eq!(changed, !is_intent, "{}", command.name());
+    }
+}
+
+/// A change is tried until it succeeds, while requests, answers and jobs meet with faults.
+#[test]
+fn whatever_strikes_by_chance_the_report_is_true() {
+    let kinds = [
+        FaultKind::Before(Mishap::Closed),
+        FaultKind::After(Mishap::Silence),
+        FaultKind::Before(error(530)),
+        FaultKind::Job(JobFault::Vanishes),
+    ];
+    for command in changes() {
+        let scene = Scene::new();
+        for kind in &kinds {
+            scene.inject_by_chance(kind.clone(), 30);
+        }
+        let mut was_changed = false;
+        for attempt in 1..=6 {
+            let case = format!("{} by chance, attempt {attempt}", command.name());
+            let before = scene.objects();
+            let found = scene.run(command);
+            let is_changed = scene.objects() != before;
+            was_changed |= is_changed;
+            match found {
+                Ok(_) => {
+                    assert!(was_changed, "{case}: reported as done");
+                    break;
+                }
+                Err(error) => match error.effect {
+                    Effect::No => assert!(!is_changed, "{case}: {error}"),
+                    Effect::Yes => assert!(was_changed, "{case}: {error}"),
+                    Effect::Unknown => {}
+                },
+            }
         }
     }
 }

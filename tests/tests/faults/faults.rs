@@ -1,6 +1,8 @@
 //! The faults of answers, and whose fault each is.
 
-use ccm_core::exec::error::Fault;
+use std::time::Duration;
+
+use ccm_core::exec::error::{CallError, Fault};
 use ccm_simulator::faults::Mishap;
 
 /// Every code of CloudStack's `ApiErrorCode` (and 500), and whose fault it is.
@@ -66,4 +68,21 @@ pub fn turned_away() -> Vec<(Mishap, Fault)> {
     ]
     .map(|(status, fault)| (Mishap::Body { status, body: "<html>no</html>".to_owned() }, fault))
     .to_vec()
+}
+
+/// The window that [`error`] names, which is shorter than any that is not named.
+const WINDOW: Duration = Duration::from_millis(900);
+/// Nobody waits longer for a server that only says 429.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+
+/// A wait is told after a 429, is no shorter than what the server named, and ends soon; after
+/// anything else the core decides.
+pub fn check_wait(error: &CallError, case: &str) {
+    match error.retry_after {
+        Some(wait) => {
+            assert_eq!(error.fault, Fault::Throttled, "{case}: {error:?}");
+            assert!((WINDOW..=LONGEST_WAIT).contains(&wait), "{case}: {error:?}");
+        }
+        None => assert_ne!(error.fault, Fault::Throttled, "{case}: {error:?}"),
+    }
 }

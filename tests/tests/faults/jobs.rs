@@ -7,7 +7,7 @@ use ccm_simulator::faults::{FaultKind, JobFault, Mishap, RouterFault, RouterPart
 use jiff::SignedDuration;
 
 use crate::changes::{check_done, check_error, run_truly};
-use crate::faults::{error, lost};
+use crate::faults::{CODES, error, lost};
 use crate::scene::{Scene, changes};
 
 const ALL_PARTS: [RouterPart; 4] =
@@ -51,14 +51,17 @@ fn a_job_that_outlives_patience_is_unknown_and_nothing_is_sent_beside_it() {
     }
 }
 
+/// Of 431 a job means that it stored nothing, which no late failure is: `missing.rs` has it.
 #[test]
 fn a_job_that_fails_late_has_left_what_nobody_knows() {
+    let codes = || CODES.iter().filter(|(code, _)| *code >= 500);
     for command in changes() {
-        let scene = with_job(command, JobFault::Fails { code: 530, text: "late".to_owned() });
-        let found = run_truly(&scene, command, command.name());
-        // A release revokes rules first.
-        let effect = if command.verb() == Verb::Release { Effect::Yes } else { Effect::Unknown };
-        check_error(found, command, (Fault::Cloud, effect), command.name());
+        for (code, fault) in codes() {
+            let case = format!("{} {code}", command.name());
+            let scene = with_job(command, JobFault::Fails { code: *code, text: "late".to_owned() });
+            let found = run_truly(&scene, command, &case);
+            check_error(found, command, (*fault, Effect::Unknown), &case);
+        }
     }
 }
 
@@ -187,5 +190,14 @@ fn a_router_that_is_silent_is_unknown_and_a_slow_one_is_waited_for() {
         } else {
             check_error(found, command, (Fault::Cloud, Effect::Unknown), command.name());
         }
+    }
+}
+
+#[test]
+fn without_a_router_nothing_fails() {
+    for command in changes() {
+        let scene = with_router(RouterFault::Fail);
+        scene.stop_routers();
+        check_done(run_truly(&scene, command, command.name()), command.name());
     }
 }

@@ -6,9 +6,11 @@
 //! (whose fault, whether it took effect, how long to wait), and with the world: what is reported as
 //! done changed it, what is reported as without effect did not, and a list is whole or an error.
 
+mod aside;
 mod changes;
 mod faults;
 mod jobs;
+mod missing;
 mod reads;
 mod scene;
 mod wedged;

@@ -7,7 +7,7 @@ use ccm_core::exec::error::{CallError, Effect, Fault};
 use ccm_simulator::faults::{FaultKind, PageFault};
 
 use crate::changes::check_done;
-use crate::faults::{CODES, error, lost, turned_away};
+use crate::faults::{CODES, check_wait, error, lost, turned_away};
 use crate::scene::{Scene, changes, reads};
 
 /// Commands without which what is found out is poorer, not impossible.
@@ -36,7 +36,7 @@ fn check_error(found: Result<String, CallError>, command: Command, fault: Fault,
     let error = found.expect_err(case);
     assert_eq!((error.fault, error.effect), (fault, Effect::No), "{case}: {error}");
     assert_eq!(error.command, command.name(), "{case}: {error}");
-    assert_eq!(error.retry_after.is_some(), fault == Fault::Throttled, "{case}: {error:?}");
+    check_wait(&error, case);
 }
 
 #[test]

@@ -31,6 +31,7 @@ use jiff::{Timestamp, ToSpan as _};
 /// Of the standard world: account `prod`.
 const KEYS: (&str, &str) = ("standard-api-key", "standard-secret-key");
 const NETWORK: &str = "00000000-0000-4000-8000-0000000000a1";
+const TIER: &str = "00000000-0000-4000-8000-0000000000b1";
 const ACL_LIST: &str = "00000000-0000-4000-8000-0000000000d1";
 const NODES: [&str; 2] =
     ["00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"];
@@ -144,6 +145,51 @@ impl Scene {
     pub fn inject(&self, command: Command, kind: FaultKind, times: Option<u32>) {
         let fault = Fault { times, ..Fault::on(command.name(), kind) };
         self.simulator(|simulator| simulator.inject(fault));
+    }
+
+    /// Lets so many of a hundred requests meet with a fault, whatever their command.
+    pub fn inject_by_chance(&self, kind: FaultKind, percent: u8) {
+        self.simulator(|simulator| simulator.inject(Fault::on_all(kind).percent(percent)));
+    }
+
+    /// The network of the address is without its router from now on, and so is the VPC.
+    pub fn stop_routers(&self) {
+        self.simulator(|simulator| {
+            for network in [NETWORK, TIER] {
+                simulator.stop_router(network).expect("a network");
+            }
+        });
+    }
+
+    /// The address goes to another account, with nothing on it.
+    pub fn give_the_address_away(&self) {
+        self.lab.by_hand("disassociateIpAddress", &[("id", self.address.as_str())]);
+        let zone = self.lab.by_hand("listZones", &[]);
+        let zone = text(&zone["zone"][0]["id"]);
+        let wanted = [("zoneid", zone.as_str()), ("ipaddress", ADDRESS)];
+        self.lab.by_hand_as("other", "associateIpAddress", &wanted);
+    }
+
+    /// Somebody takes away what a command is about.
+    pub fn take_away(&self, command: Command) {
+        let by_hand = |command, id: &str| drop(self.lab.by_hand(command, &[("id", id)]));
+        match command {
+            Command::DisassociateIpAddress
+            | Command::CreateLoadBalancerRule
+            | Command::CreateFirewallRule => {
+                by_hand("disassociateIpAddress", self.address.as_str());
+            }
+            Command::UpdateLoadBalancerRule
+            | Command::DeleteLoadBalancerRule
+            | Command::AssignToLoadBalancerRule
+            | Command::RemoveFromLoadBalancerRule
+            | Command::CreateTags => by_hand("deleteLoadBalancerRule", self.rule.as_str()),
+            Command::DeleteFirewallRule => {
+                by_hand("deleteFirewallRule", self.firewall_rule.as_str());
+            }
+            Command::DeleteNetworkAcl => by_hand("deleteNetworkACL", self.acl_item.as_str()),
+            other => panic!("{} is about nothing that can be taken away", other.name()),
+        }
     }
 
     /// From now on something happens to the simulator before each request reaches it.
