@@ -40,7 +40,10 @@ const NOT_EXERCISED: &str = "
   a rule is taken from CloudStack's source.
 - Time: how long jobs take, how long a window of the throttling lasts to the millisecond, and what a time in an answer is.
 - Releases before 4.23: their differences come from the source and stand in `adapters/simulator/src/versions.rs`, each with a test.
-- Providers other than the virtual router, basic and shared networks, several zones and several management servers.
+- Providers other than the virtual router, basic networks, several zones and several management servers.
+- Quarantine, portable and reserved addresses beyond one exchange, shared and layer-2 networks, tiers with an internal load balancer, and
+  routers that never answer (the recorded ones refused): the simulator has them as CloudStack's source says.
+- Redundant pairs of routers, certificates, autoscale groups, IPv6 and the making of Kubernetes clusters: the simulator has none of them.
 - An update of a rule with a member that is mapped twice: recorded are a removal, a deletion and a release. In the simulator the update
   fails as they do and what it stored stays; one that would push nothing succeeds, as it does for any rule.
 - Firewall rules of a VPC whose router is stopped: they are treated like those of an isolated network, of which it was observed.
