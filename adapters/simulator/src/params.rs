@@ -319,7 +319,10 @@ mod tests {
     fn names_are_in_any_letter_case_and_only_true_is_true() {
         let mut lab = Lab::new();
         let network = lab.id("listNetworks", "iso");
-        assert_eq!(lab.rows("listNetworks", &[("ID", &network), ("forVpc", "1")]).len(), 1);
+        for not_true in ["1", "yes", "on", "false"] {
+            let isolated = [("ID", network.as_str()), ("forVpc", not_true)];
+            assert_eq!(lab.rows("listNetworks", &isolated).len(), 1, "{not_true}");
+        }
         assert_eq!(lab.rows("listNetworks", &[("id", &network), ("forvpc", "True")]).len(), 0);
     }
 

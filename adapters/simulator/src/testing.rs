@@ -43,7 +43,7 @@ vpcs:
       - {name: bare, cidr: 10.2.3.0/24}
       - {name: nolb, cidr: 10.2.4.0/24, acl: default_deny, services: [Dhcp, NetworkACL]}
 virtual-machines:
-  - {name: node-1, owner: prod, nics: [{network: iso, address: 10.1.1.11}]}
+  - {name: node-1, owner: prod, extra: {vmtype: User, arch: x86_64}, nics: [{network: iso, address: 10.1.1.11}]}
   - {name: node-2, owner: prod, nics: [{network: iso, address: 10.1.1.12, secondary: [10.1.1.112]}]}
   - {name: tnode-1, owner: prod, nics: [{network: tier, address: 10.2.1.11}]}
   - {name: stranger, owner: other, nics: [{network: foreign, address: 10.1.1.99}]}

@@ -2,10 +2,12 @@
 //! what a client sees in both.
 
 use jiff::SignedDuration;
+use serde_json::Value;
 
 use crate::faults::{RouterFault, RouterPart};
-use crate::message::Method;
+use crate::message::{Method, Request};
 use crate::testing::{Lab, rule_params, text};
+use crate::versions::FIELDS;
 
 /// A difference that a client can see.
 struct Difference {
@@ -129,6 +131,18 @@ const DIFFERENCES: &[Difference] = &[
         see: |lab| lab.by("root").status("createNetworkACLList", &[("name", "global")]),
     },
     Difference {
+        name: "a released address is kept for its last owner",
+        before: ("4.18.2", "200"),
+        after: ("4.19.0", "533"),
+        see: |lab| {
+            lab.simulator.set("public.ip.address.quarantine.duration", "10").unwrap();
+            let [id, foreign] = [lab.address("203.0.113.2"), lab.id("listNetworks", "foreign")];
+            lab.run("disassociateIpAddress", &[("id", &id)]);
+            let wanted = [("networkid", foreign.as_str()), ("ipaddress", "203.0.113.2")];
+            lab.by("other").status("associateIpAddress", &wanted)
+        },
+    },
+    Difference {
         name: "a request waits for a job that has locked its address",
         before: ("4.19.0", "0"),
         after: ("4.19.1", "1"),
@@ -199,6 +213,17 @@ const DIFFERENCES: &[Difference] = &[
             lab.simulator.set("enforce.post.requests.and.timestamps", "true").unwrap();
             let params = [("command", "createTags")];
             lab.signed_with(Method::Get, "AKprod", "SKprod", &params).0.to_string()
+        },
+    },
+    Difference {
+        name: "XML errors hide the release",
+        before: ("4.20.3", "true"),
+        after: ("4.21.0", "false"),
+        see: |lab| {
+            let params = vec![("command".to_owned(), "listNetworks".to_owned())];
+            let unsigned = Request { method: Method::Get, params };
+            let error = lab.simulator.handle(&unsigned, lab.now);
+            error.body.contains("cloud-stack-version").to_string()
         },
     },
     Difference {
@@ -338,6 +363,15 @@ const DIFFERENCES: &[Difference] = &[
         see: |lab| lab.status("listUserKeys", &[]),
     },
     Difference {
+        name: "interfaces tell whether they are enabled",
+        before: ("4.22.2", "null"),
+        after: ("4.23.0", "true"),
+        see: |lab| {
+            let vm = lab.rows("listVirtualMachines", &[("name", "node-1")]).remove(0);
+            text(&vm["nic"][0]["enabled"])
+        },
+    },
+    Difference {
         name: "listApis of a name out of reach lists all",
         before: ("4.22.2", "530"),
         after: ("4.23.0", "200"),
@@ -366,6 +400,55 @@ fn each_difference_begins_with_its_release() {
     for Difference { name, before, after, see } in DIFFERENCES {
         for (release, expected) in [before, after] {
             assert_eq!(see(&mut Lab::on(release)), *expected, "{name}: {release}");
+        }
+    }
+}
+
+/// The last release before the one of these numbers; which patches there were does not matter.
+fn before([major, minor, patch]: [u16; 3]) -> String {
+    match patch {
+        0 => format!("{major}.{}.99", minor - 1),
+        _ => format!("{major}.{minor}.{}", patch - 1),
+    }
+}
+
+/// An object of a kind, with every field that it may have.
+fn shown(lab: &mut Lab, kind: &str) -> Value {
+    let list = match kind {
+        "asyncjobs" => {
+            let slow = RouterFault::Wait(SignedDuration::from_secs(9));
+            lab.simulator.fault_router(RouterPart::Firewall, slow);
+            let address = lab.address("203.0.113.2");
+            lab.ask("createFirewallRule", &[("ipaddressid", &address), ("protocol", "tcp")]);
+            "listAsyncJobs"
+        }
+        "firewallrule" => {
+            let address = lab.address("203.0.113.2");
+            lab.open(&address, "80", "0.0.0.0/0");
+            "listFirewallRules"
+        }
+        "ipaddress" => "listPublicIpAddresses",
+        "network" => "listNetworks",
+        "virtualmachine" => {
+            let vm = lab.id("listVirtualMachines", "node-1");
+            lab.run("stopVirtualMachine", &[("id", &vm)]);
+            return lab.rows("listVirtualMachines", &[("id", &vm)]).remove(0);
+        }
+        "vpc" => "listVPCs",
+        "zone" => "listZones",
+        other => panic!("nothing lists a {other}"),
+    };
+    lab.rows(list, &[]).remove(0)
+}
+
+#[test]
+fn fields_of_the_table_begin_with_their_release() {
+    for (kind, field, since) in FIELDS {
+        let [major, minor, patch] = since;
+        let first = format!("{major}.{minor}.{patch}");
+        for (release, is_told) in [(before(*since), false), (first, true)] {
+            let object = shown(&mut Lab::on(&release), kind);
+            assert_eq!(object.get(field).is_some(), is_told, "{kind} {field} on {release}");
         }
     }
 }

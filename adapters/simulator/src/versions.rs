@@ -92,7 +92,7 @@ const SINCE: &[([u16; 3], Feature, &str)] = &[
 
 /// Fields of answers that came with a release, by the key of their object: their `since`.
 #[rustfmt::skip]
-const FIELDS: &[(&str, &str, [u16; 3])] = &[
+pub(crate) const FIELDS: &[(&str, &str, [u16; 3])] = &[
     ("asyncjobs", "domainpath", [4, 19, 2]),
     ("asyncjobs", "managementserverid", [4, 19, 0]),
     ("asyncjobs", "managementservername", [4, 21, 0]),

@@ -26,6 +26,18 @@ fn the_order_of_checks_decides_the_error() {
     assert_eq!(limited, (429, "listzonesresponse".to_owned()));
 }
 
+/// A number of the database names an object as its UUID does, if the caller may see it.
+#[test]
+fn numbers_of_the_database_name_ones_own_objects() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.row("listZones", &[("id", "1")])["name"], "zone-1");
+    assert_eq!(bench.row("listNetworks", &[("id", "1")])["name"], "iso");
+    let unseen = bench.by("other").ask("listNetworks", &[("id", "1")]);
+    assert_eq!(unseen, json!({}));
+    let missing = bench.by("prod").refused("listLoadBalancerRuleInstances", &[("id", "99")]);
+    assert_eq!(missing.code, 530);
+}
+
 #[test]
 fn an_address_goes_from_free_to_allocated_and_back_under_one_id() {
     let mut bench = Bench::slow("2");

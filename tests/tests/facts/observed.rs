@@ -2,7 +2,9 @@
 //! say, and what it settled. Names end with the row: in section 0 its number, in section 1 the paragraph
 //! of the API notes that it settles.
 
+use ccm_simulator::faults::{RouterFault, RouterPart};
 use ccm_simulator::http;
+use jiff::SignedDuration;
 use serde_json::json;
 
 use crate::bench::{Bench, OF_VPC, PUBLIC, rule_params, text};
@@ -29,6 +31,65 @@ fn releasing_a_free_address_fails_at_once_for_everybody_row_0_3() {
     for caller in ["prod", "other", "root"] {
         let refused = bench.by(caller).refused("disassociateIpAddress", &[("id", &id)]);
         assert_eq!(refused.code, 530, "{caller}");
+    }
+}
+
+#[test]
+fn changes_of_a_rule_of_others_fail_in_the_job_row_0_5() {
+    let mut bench = Bench::new();
+    let rule = bench.rule("80", &[]);
+    let id = ("id", rule.as_str());
+    let vm = bench.id("listVirtualMachines", "stranger");
+    let with_vm = [id, ("virtualmachineids", vm.as_str())];
+    let before = bench.listed_rule(&rule);
+    bench.by("other");
+    for (command, params) in [
+        ("updateLoadBalancerRule", &[id, ("name", "mine")][..]),
+        ("assignToLoadBalancerRule", &with_vm),
+        ("removeFromLoadBalancerRule", &with_vm),
+        ("deleteLoadBalancerRule", &[id]),
+        ("createTags", &tags(&rule, "key", "value")),
+    ] {
+        assert_eq!(bench.fails(command, params).0, 530, "{command}");
+    }
+    assert_eq!(bench.by("prod").listed_rule(&rule), before);
+}
+
+/// A create has made its object before the id is looked at; other commands change nothing.
+#[test]
+fn what_a_refused_job_id_leaves_behind_row_0_7() {
+    const USED: &str = "357affd4-2cb4-4adc-96fc-33dd2a53caae";
+    let mut bench = Bench::new();
+    let first = bench.rule("79", &[("customjobid", USED)]);
+    let [address, network, vm] = [
+        bench.address(PUBLIC),
+        bench.id("listNetworks", "iso"),
+        bench.id("listVirtualMachines", "node-1"),
+    ];
+    let before = bench.listed_rule(&first);
+    for (id, code, port) in [(USED, 530, "80"), ("nonsense", 431, "81")] {
+        let job = ("customjobid", id);
+        let made = rule_params(&address, port, &[job]);
+        assert_eq!(bench.refused("createLoadBalancerRule", &made).code, code);
+        let rules = bench.rows("listLoadBalancerRules", &[]);
+        let left = rules.last().expect("a rule");
+        assert_eq!((&left["publicport"], &left["state"]), (&port.into(), &"Add".into()));
+
+        let params = [("networkid", network.as_str()), job];
+        assert_eq!(bench.refused("associateIpAddress", &params).code, code);
+        bench.wait(3600);
+        let stuck = text(&bench.row("listPublicIpAddresses", &[("state", "Allocating")])["id"]);
+        bench.run("disassociateIpAddress", &[("id", &stuck)]);
+
+        let rule = ("id", first.as_str());
+        for (command, what) in [
+            ("updateLoadBalancerRule", ("name", "new")),
+            ("assignToLoadBalancerRule", ("virtualmachineids", vm.as_str())),
+        ] {
+            assert_eq!(bench.refused(command, &[rule, what, job]).code, code, "{command}");
+        }
+        assert_eq!(bench.listed_rule(&first), before);
+        assert_eq!(bench.rows("listLoadBalancerRuleInstances", &[rule]).len(), 0);
     }
 }
 
@@ -146,6 +207,30 @@ fn texts_compare_in_any_letter_case_row_1_7() {
 }
 
 #[test]
+fn jobs_on_one_network_and_on_one_rule_overlap_row_1_10() {
+    let mut bench = Bench::new();
+    let rule = bench.rule("80", &[]);
+    let [address, vm] = [bench.address(PUBLIC), bench.id("listVirtualMachines", "node-1")];
+    let wait = RouterFault::Wait(SignedDuration::from_secs(5));
+    for part in [RouterPart::LoadBalancer, RouterPart::Firewall] {
+        bench.simulator.fault_router(part, wait);
+    }
+    let jobs = [
+        ("assignToLoadBalancerRule", [("id", rule.as_str()), ("virtualmachineids", vm.as_str())]),
+        ("updateLoadBalancerRule", [("id", rule.as_str()), ("algorithm", "source")]),
+        ("createFirewallRule", [("ipaddressid", address.as_str()), ("protocol", "tcp")]),
+    ]
+    .map(|(command, params)| bench.start(command, &params));
+    assert_eq!(bench.rows("listAsyncJobs", &[]).len(), 3);
+    bench.wait(5);
+    for job in jobs {
+        assert_eq!(bench.job(&job)["jobstatus"], 1);
+    }
+    let listed = bench.listed_rule(&rule);
+    assert_eq!((&listed["state"], &listed["algorithm"]), (&"Active".into(), &"source".into()));
+}
+
+#[test]
 fn new_key_pairs_come_from_a_job_row_1_2_2() {
     let mut bench = Bench::new();
     let keys_of = bench.rows("listUserKeys", &[]);
@@ -191,6 +276,20 @@ fn details_min_shows_nics_of_later_rows_only_row_1_2_7a() {
     };
     assert_eq!(addresses(&mut bench, "min"), ["10.2.1.21", "10.2.2.21"]);
     assert_eq!(addresses(&mut bench, "min,nics"), ["10.1.1.21", "10.2.1.21", "10.2.2.21"]);
+}
+
+/// Every tag is a row of the machine in CloudStack's database, and so is every interface.
+#[test]
+fn two_tags_make_details_min_show_the_only_nic_row_1_2_7a() {
+    let mut bench = Bench::new();
+    let vm = bench.id("listVirtualMachines", "node-1");
+    for (key, nics) in [("one", 0), ("two", 1)] {
+        let mut params = tags(&vm, key, "value");
+        params[0].1 = "UserVm";
+        bench.run("createTags", &params);
+        let shown = bench.row("listVirtualMachines", &[("id", &vm), ("details", "min")]);
+        assert_eq!(shown["nic"].as_array().map(Vec::len), Some(nics), "{key}");
+    }
 }
 
 #[test]
@@ -286,4 +385,19 @@ fn a_damaged_acl_item_breaks_every_list_that_has_it_row_1_5b() {
     bench.row("listNetworkACLs", &[("id", &other)]);
     bench.run("updateNetworkACLItem", &[("id", &item), ("traffictype", "ingress")]);
     assert_eq!(bench.rows("listNetworkACLs", &[("aclid", &list)]).len(), 2);
+}
+
+#[test]
+fn acl_jobs_succeed_though_their_push_fails_row_1_5c() {
+    for fault in [RouterFault::Fail, RouterFault::Throw] {
+        let mut bench = Bench::new();
+        bench.simulator.fault_router(RouterPart::Acl, fault);
+        let item = bench.acl_item(&[]);
+        let id = [("id", item.as_str())];
+        assert_eq!(bench.row("listNetworkACLs", &id)["state"], "Active");
+        bench.run("updateNetworkACLItem", &[id[0], ("cidrlist", "10.0.0.0/8")]);
+        assert_eq!(bench.row("listNetworkACLs", &id)["state"], "Active");
+        bench.run("deleteNetworkACL", &id);
+        assert_eq!(bench.refused("listNetworkACLs", &id).code, 431);
+    }
 }

@@ -110,6 +110,8 @@ fn members_are_given_by_address_in_every_release() {
         let listed = [("id", rule.as_str()), ("lbvmips", "true")];
         let member = bench.row("listLoadBalancerRuleInstances", &listed);
         assert_eq!(member["lbvmipaddresses"], serde_json::json!(["10.1.1.112"]));
+        let others = [("id", rule.as_str()), ("applied", "false")];
+        assert_eq!(bench.rows("listLoadBalancerRuleInstances", &others).len(), 0);
         bench.run("removeFromLoadBalancerRule", &pair);
         assert_eq!(bench.rows("listLoadBalancerRuleInstances", &listed).len(), 0);
     }

@@ -31,6 +31,23 @@ fn three_commands_answer_under_odd_roots_trap_3() {
     assert!(refused.text.contains("createnetworkacl "), "{}", refused.text);
 }
 
+/// The limit is that of a default installation.
+#[test]
+fn more_than_500_rows_are_cut_without_a_word_trap_5() {
+    let mut bench = Bench::new();
+    let list = bench.id("listNetworkACLLists", "custom");
+    for _ in 0..501 {
+        bench.acl_item(&[]);
+    }
+    let of_list = ("aclid", list.as_str());
+    let cut = bench.ask("listNetworkACLs", &[of_list]);
+    let rows = cut["networkacl"].as_array().expect("rows");
+    assert_eq!((&cut["count"], rows.len()), (&501.into(), 500));
+    assert_eq!(bench.rows("listNetworkACLs", &[of_list, ("pagesize", "-1")]).len(), 501);
+    let large = [of_list, ("page", "1"), ("pagesize", "501")];
+    assert_eq!(bench.refused("listNetworkACLs", &large).code, 431);
+}
+
 #[test]
 fn an_id_is_taken_before_its_job_ends_trap_17() {
     let mut bench = Bench::slow("5");
@@ -101,11 +118,48 @@ fn a_source_nat_address_in_use_can_not_be_released_trap_25() {
 }
 
 #[test]
+fn tcp_and_udp_exclude_each_other_and_routers_refuse_udp_trap_26() {
+    let mut bench = Bench::new();
+    let address = bench.address(PUBLIC);
+    let udp = ("protocol", "udp");
+    assert_eq!(
+        bench.refused("createLoadBalancerRule", &rule_params(&address, "5353", &[udp])).code,
+        431
+    );
+    // Without a router nothing refuses udp, and the port is taken for tcp.
+    let network = bench.id("listNetworks", "idle");
+    let got = bench.run("associateIpAddress", &[("networkid", &network)]);
+    let idle = text(&got["ipaddress"]["id"]);
+    bench.run("createLoadBalancerRule", &rule_params(&idle, "5353", &[udp]));
+    assert_eq!(bench.refused("createLoadBalancerRule", &rule_params(&idle, "5353", &[])).code, 537);
+}
+
+#[test]
 fn names_of_rules_are_not_unique_trap_29() {
     let mut bench = Bench::new();
     let rules = [bench.rule("80", &[]), bench.rule("81", &[])];
     let named = bench.rows("listLoadBalancerRules", &[("name", "web")]);
     assert_eq!(named.iter().map(|row| text(&row["id"])).collect::<Vec<_>>(), rules);
+}
+
+#[test]
+fn hidden_members_are_removed_by_id_trap_33() {
+    let mut bench = Bench::new();
+    let rule = bench.rule("80", &[]);
+    for name in ["node-1", "node-10"] {
+        bench.assign(&rule, name);
+    }
+    let [destroyed, expunged] =
+        ["node-1", "node-10"].map(|name| bench.id("listVirtualMachines", name));
+    bench.simulator.destroy_vm("node-1").expect("a machine");
+    bench.simulator.expunge_vm("node-10").expect("a machine");
+    assert_eq!(bench.rows("listLoadBalancerRuleInstances", &[("id", &rule)]).len(), 0);
+    let of = |vm| [("virtualmachineid", vm)];
+    assert_eq!(bench.row("listLoadBalancerRules", &of(destroyed.as_str()))["id"], rule);
+    for vm in [&destroyed, &expunged] {
+        bench.run("removeFromLoadBalancerRule", &[("id", &rule), ("virtualmachineids", vm)]);
+    }
+    assert_eq!(bench.listed_rule(&rule)["state"], "Add");
 }
 
 #[test]
@@ -206,4 +260,22 @@ fn an_id_that_finds_nothing_may_mean_four_things_trap_51() {
     }
     bench.row("listVirtualMachines", &[("id", &of_project), ("projectid", "-1")]);
     assert_eq!(bench.refused("listVirtualMachines", &[("id", NOBODY)]).code, 431);
+}
+
+#[test]
+fn a_destroyed_machine_can_be_recovered_until_it_is_expunged_trap_52() {
+    let mut bench = Bench::new();
+    let rule = bench.rule("80", &[]);
+    bench.assign(&rule, "node-1");
+    let vm = bench.id("listVirtualMachines", "node-1");
+    let members = |bench: &mut Bench| bench.rows("listLoadBalancerRuleInstances", &[("id", &rule)]);
+    bench.simulator.stop_vm("node-1").expect("a machine");
+    assert_eq!(members(&mut bench)[0]["state"], "Stopped");
+    bench.simulator.destroy_vm("node-1").expect("a machine");
+    assert_eq!(members(&mut bench).len(), 0);
+    bench.by("root").ask("recoverVirtualMachine", &[("id", &vm)]);
+    assert_eq!(members(bench.by("prod"))[0]["id"], vm);
+    bench.simulator.expunge_vm("node-1").expect("a machine");
+    bench.by("root").refused("recoverVirtualMachine", &[("id", &vm)]);
+    assert_eq!(members(bench.by("prod")).len(), 0);
 }

@@ -48,19 +48,26 @@ fn an_update_changes_protocol_from_4_17_1_on() {
     }
 }
 
-/// A push carries a changed member address to the router, which nothing else does.
+/// A push carries a changed member address to the router, which nothing else does. Before 4.22 only
+/// another algorithm is pushed, and takes the protocol along.
 #[test]
 fn an_update_of_the_protocol_is_pushed_from_4_22_on() {
-    for (release, address) in [("4.21.0", None), ("4.22.0", Some("10.1.1.77"))] {
+    let new = Some("10.1.1.77");
+    for (release, algorithm, address) in [
+        ("4.17.1", "roundrobin", None),
+        ("4.17.1", "source", new),
+        ("4.21.0", "roundrobin", None),
+        ("4.21.0", "source", new),
+        ("4.22.0", "roundrobin", new),
+    ] {
         let mut bench = Bench::on(release);
         let rule = bench.rule("80", &[("openfirewall", "true")]);
         bench.assign(&rule, "node-1");
         bench.simulator.change_vm_address("node-1", "iso", "10.1.1.77").expect("an interface");
-        let change =
-            [("id", rule.as_str()), ("protocol", "tcp-proxy"), ("algorithm", "roundrobin")];
+        let change = [("id", rule.as_str()), ("protocol", "tcp-proxy"), ("algorithm", algorithm)];
         bench.run("updateLoadBalancerRule", &change);
         assert_eq!(bench.listed_rule(&rule)["protocol"], "tcp-proxy");
-        assert_eq!(known_member(&bench, 80).as_deref(), address, "{release}");
+        assert_eq!(known_member(&bench, 80).as_deref(), address, "{release} {algorithm}");
     }
 }
 
@@ -100,6 +107,34 @@ fn a_vpc_in_conserve_mode_serves_tiers_from_one_address() {
         ];
         let job = bench.finish("assignToLoadBalancerRule", &member);
         assert_eq!(job["jobstatus"] == 1, status == 200, "{release} {mode}: {job}");
+    }
+}
+
+#[test]
+fn firewall_rules_tell_their_network_but_for_those_of_a_vpc() {
+    for release in ["4.15.0", "4.22.2", LATEST] {
+        let mut bench = Bench::on(release);
+        let [network, address] = [bench.id("listNetworks", "iso"), bench.address(PUBLIC)];
+        bench.open(&address, "80", "10.0.0.0/8");
+        let listed = bench.row("listFirewallRules", &[("ipaddressid", &address)]);
+        assert_eq!(listed["networkid"], network, "{release}");
+    }
+    let mut bench = Bench::with(&[("SERVICES", "with-firewall")]);
+    let [vpc, address] = [bench.id("listVPCs", "vpc"), bench.address(OF_VPC)];
+    bench.open(&address, "80", "10.0.0.0/8");
+    let listed = bench.row("listFirewallRules", &[("ipaddressid", &address)]);
+    assert_eq!((listed.get("networkid"), &listed["vpcid"]), (None, &vpc.into()));
+}
+
+/// The codes of older releases are not established; here all are as 4.23 was observed to be.
+#[test]
+fn every_release_refuses_an_address_beyond_the_limit_at_once() {
+    for release in RELEASES {
+        let mut bench = Bench::on(release);
+        bench.simulator.limit_public_ips("prod", Some(1)).expect("an account");
+        let network = bench.id("listNetworks", "iso");
+        let refused = bench.refused("associateIpAddress", &[("networkid", &network)]);
+        assert_eq!(refused.code, 532, "{release}");
     }
 }
 
