@@ -1,5 +1,9 @@
-//! Nodes: from their first look at CloudStack to a machine that stops (contract: appendix 13, 15, 16).
+//! Nodes: from their first look at CloudStack to a machine that stops (contract: appendix 13 to 16).
 
+use ccm_simulator::World;
+use ccm_simulator::world::Nic;
+use ccm_tests::lab::fixture;
+use k8s_openapi::api::core::v1::Node;
 use serde_json::json;
 
 use crate::harness::audit::Request;
@@ -54,6 +58,55 @@ async fn e2e_a_node_without_a_machine_waits_for_one() {
     let late = scene.objects.until_initialised("late").await;
     let provider = late.spec.and_then(|spec| spec.provider_id).unwrap_or_default();
     assert!(provider.ends_with("000000000004"), "{provider}");
+}
+
+/// The addresses of a Node with their types, in order.
+fn addresses(node: Node) -> Vec<String> {
+    let addresses = node.status.and_then(|status| status.addresses).unwrap_or_default();
+    addresses.into_iter().map(|entry| format!("{} {}", entry.type_, entry.address)).collect()
+}
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_addresses_are_those_that_kubelet_was_given_or_the_node_waits() {
+    let mut world = World::load(&fixture("worlds/standard.yaml")).expect("a world");
+    world.cluster_id = None;
+    for (number, machine) in world.virtual_machines.iter_mut().take(4).enumerate() {
+        let last = 100 + u8::try_from(number).expect("few");
+        let mut second: Nic = machine.nics[0].clone();
+        "iso-2".clone_into(&mut second.network);
+        second.address = [10, 1, 2, last].into();
+        let ip6 = json!(format!("fd00::{}", number + 1));
+        machine.nics[0].extra = [("ip6address".to_owned(), ip6)].into_iter().collect();
+        machine.nics.push(second);
+    }
+    let scene = Scene::new(world).await;
+    let provided = "alpha.kubernetes.io/provided-node-ip";
+    let given = [
+        ("node-1", "10.1.2.100"),
+        ("node-2", "fd00::2,10.1.1.12"),
+        ("node-3", "10.9.9.9"),
+        ("node-4", "10.1.1.14,10.1.2.103"),
+    ];
+    for (name, value) in given {
+        scene.objects.join(name).await;
+        let annotations = json!({ "metadata": { "annotations": { provided: value } } });
+        scene.objects.patch_node(name, annotations).await;
+    }
+    let _controller = scene.controller("controller", &[]);
+    let single = scene.objects.until_initialised("node-1").await;
+    assert_eq!(addresses(single), ["InternalIP 10.1.2.100", "Hostname node-1"]);
+    let dual = scene.objects.until_initialised("node-2").await;
+    let both = ["InternalIP fd00::2", "InternalIP 10.1.1.12", "Hostname node-2"];
+    assert_eq!(addresses(dual), both);
+    for (name, right) in [("node-3", "10.1.1.13"), ("node-4", "10.1.1.14")] {
+        let waiting = scene.objects.node(name).await.expect("the Node");
+        assert!(has_taint(&waiting, UNINITIALIZED), "{waiting:?}");
+        let annotations = json!({ "metadata": { "annotations": { provided: right } } });
+        scene.objects.patch_node(name, annotations).await;
+        let node = scene.objects.until_initialised(name).await;
+        assert_eq!(addresses(node), [format!("InternalIP {right}"), format!("Hostname {name}")]);
+    }
 }
 
 #[tokio::test]

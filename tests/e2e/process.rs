@@ -1,14 +1,17 @@
-//! The process: who leads, what it answers, how it ends (contract: appendix 17, 19, 20).
+//! The process: who leads, what it answers, how it ends (contract: appendix 17 to 20).
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use ccm_simulator::World;
+use ccm_simulator::faults::{Fault, FaultKind, JobFault};
 use ccm_simulator::world::State;
 use ccm_tests::lab::fixture;
 use ccm_tests::rotation::{MountedSecret, SECOND, add_second_user, with_keys};
+use jiff::SignedDuration;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::harness::eventually::eventually;
@@ -23,10 +26,12 @@ const QUICK: &[&str] = &[
     "--leader-elect-retry-period=700ms",
 ];
 
+const LEASE: &str = "cloud-controller-manager";
+
 /// Holder and transitions of the Lease.
 async fn lease(scene: &Scene) -> Option<(String, i32)> {
     let leases: Api<Lease> = Api::namespaced(scene.cluster.client.clone(), "kube-system");
-    let lease = leases.get_opt("cloud-controller-manager").await.expect("an API server")?;
+    let lease = leases.get_opt(LEASE).await.expect("an API server")?;
     let spec = lease.spec?;
     Some((spec.holder_identity.unwrap_or_default(), spec.lease_transitions.unwrap_or_default()))
 }
@@ -97,6 +102,31 @@ async fn replace_in_the_middle(signal: Signal) {
     scene.objects.until_gone("web").await;
     assert_eq!(scene.in_cloud().changes_since(&before), Vec::<String>::new());
     second.assert_lives();
+}
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_a_leader_whose_lease_is_taken_stops_at_once() {
+    let scene = Scene::with_nodes(&["node-1", "node-2"]).await;
+    let mut leader = scene.controller("leader", &[]);
+    next_leader(&scene, "").await;
+    // Work under way: the job that takes the address is not done yet.
+    scene.cloud.with(|simulator| {
+        let slow = FaultKind::Job(JobFault::Slow(SignedDuration::from_secs(30)));
+        simulator.inject(Fault::on("associateIpAddress", slow));
+    });
+    scene.objects.create_service("web", json!({})).await;
+    eventually("the first change", PATIENCE, async || {
+        if scene.changes().is_empty() { Err("none".to_owned()) } else { Ok(()) }
+    })
+    .await;
+    let leases: Api<Lease> = Api::namespaced(scene.cluster.client.clone(), "kube-system");
+    let taken = Patch::Merge(json!({ "spec": { "holderIdentity": "somebody-else" } }));
+    let patched = leases.patch(LEASE, &PatchParams::default(), &taken).await;
+    patched.expect("a Lease to take");
+    assert_eq!(leader.end().await.code(), Some(1), "{}", leader.log());
+    assert_eq!(scene.changes(), ["associateIpAddress"], "nothing after that");
+    assert_eq!(lease(&scene).await.expect("the Lease").0, "somebody-else", "it is not given up");
 }
 
 #[tokio::test]

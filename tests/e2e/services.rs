@@ -1,4 +1,4 @@
-//! Services of type LoadBalancer, from the first to the last (contract: appendix 1 to 3).
+//! Services of type LoadBalancer, from the first to the last (contract: appendix 1 to 4 and 7).
 
 use ccm_tests::lab::annotation;
 use k8s_openapi::api::core::v1::Service;
@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::harness::audit::Request;
 use crate::harness::eventually::eventually;
 use crate::harness::objects::{FINALIZER, PATIENCE, ingress, is_held};
+use crate::harness::process::Signal;
 use crate::harness::scene::Scene;
 
 const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
@@ -69,6 +70,16 @@ async fn e2e_a_deleted_service_leaves_nothing_behind() {
     assert!(last.at <= let_go, "{} after the finalizer went", last.at);
 }
 
+/// Waits until a Service has neither our finalizer nor an address.
+async fn until_let_go(scene: &Scene, name: &str) {
+    let let_go = |service: &Service| !is_held(service) && ingress(service).is_empty();
+    eventually(&format!("{name} is let go"), PATIENCE, async || {
+        let service = scene.objects.service(name).await.ok_or("no such Service")?;
+        if let_go(&service) { Ok(()) } else { Err(format!("{service:?}")) }
+    })
+    .await;
+}
+
 #[tokio::test]
 #[ignore = "needs tests/e2e/run"]
 async fn e2e_a_service_that_is_no_load_balancer_any_more_is_let_go() {
@@ -78,12 +89,66 @@ async fn e2e_a_service_that_is_no_load_balancer_any_more_is_let_go() {
     scene.objects.create_service("web", json!({})).await;
     scene.objects.until_published("web").await;
     scene.objects.patch_service("web", json!({ "spec": { "type": "ClusterIP" } })).await;
-    let let_go = |service: &Service| !is_held(service) && ingress(service).is_empty();
-    eventually("web is let go", PATIENCE, async || {
-        let service = scene.objects.service("web").await.ok_or("no such Service")?;
-        if let_go(&service) { Ok(()) } else { Err(format!("{service:?}")) }
-    })
-    .await;
+    until_let_go(&scene, "web").await;
+    assert_eq!(scene.in_cloud().changes_since(&before), Vec::<String>::new());
+}
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_a_service_of_another_class_is_never_touched() {
+    let scene = Scene::with_nodes(&NODES).await;
+    let _controller = scene.controller("controller", &[]);
+    let class = json!({ "loadBalancerClass": "example.test/other" });
+    scene.objects.create_service("theirs", class.clone()).await;
+    // Another controller may use the finalizer of the framework too.
+    scene.objects.create_service("held", class).await;
+    let finalizer = json!({ "metadata": { "finalizers": [FINALIZER] } });
+    scene.objects.patch_service("held", finalizer).await;
+    scene.objects.create_service("first", json!({})).await;
+    scene.objects.until_published("first").await;
+    for name in ["theirs", "held"] {
+        scene.objects.delete_service(name).await;
+    }
+    scene.objects.until_gone("theirs").await;
+    // The watch tells of this one after all of that.
+    scene.objects.create_service("second", json!({})).await;
+    scene.objects.until_published("second").await;
+    let held = scene.objects.service("held").await.expect("its own controller lets it go");
+    assert!(is_held(&held), "{held:?}");
+    for name in ["theirs", "held"] {
+        assert!(patches(&scene, name).is_empty(), "{name}");
+        assert_eq!(scene.objects.reasons(name).await, Vec::<String>::new(), "{name}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs tests/e2e/run"]
+async fn e2e_what_changed_while_nobody_worked_is_done_at_the_start() {
+    let scene = Scene::with_nodes(&NODES).await;
+    let before = scene.in_cloud();
+    let mut first = scene.controller("first", &[]);
+    for name in ["deleted", "turned", "edited"] {
+        scene.objects.create_service(name, json!({})).await;
+    }
+    for name in ["deleted", "turned", "edited"] {
+        scene.objects.until_published(name).await;
+        scene.objects.until_event(name, "EnsuredLoadBalancer").await;
+    }
+    first.signal(Signal::TERM);
+    first.end().await;
+
+    scene.objects.delete_service("deleted").await;
+    scene.objects.patch_service("turned", json!({ "spec": { "type": "NodePort" } })).await;
+    let ports = json!({ "spec": { "ports": [{ "name": "https", "port": 443 }] } });
+    scene.objects.patch_service("edited", ports).await;
+    let _second = scene.controller("second", &[]);
+    scene.objects.until_gone("deleted").await;
+    until_let_go(&scene, "turned").await;
+    let (_, address) = scene.objects.until_published("edited").await;
+    scene.until_reached(&address, 443, &NODES).await;
+    scene.until_reached(&address, 80, &[]).await;
+    scene.objects.delete_service("edited").await;
+    scene.objects.until_gone("edited").await;
     assert_eq!(scene.in_cloud().changes_since(&before), Vec::<String>::new());
 }
 

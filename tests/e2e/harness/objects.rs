@@ -122,6 +122,12 @@ impl Objects {
         patched.expect("a Node to patch");
     }
 
+    /// Deletes a Node.
+    pub(crate) async fn delete_node(&self, name: &str) {
+        let deleted = self.nodes().delete(name, &DeleteParams::default()).await;
+        deleted.expect("a Node to delete");
+    }
+
     /// The Node, if it is there.
     pub(crate) async fn node(&self, name: &str) -> Option<Node> {
         self.nodes().get_opt(name).await.expect("an API server")
@@ -157,14 +163,25 @@ impl Objects {
 
     /// The Events about an object, oldest first: type, reason, message.
     pub(crate) async fn events(&self, object: &str) -> Vec<(String, String, String)> {
+        let text = |text: Option<String>| text.unwrap_or_default();
+        let told = self.all_events(object).await.into_iter();
+        told.map(|event| (text(event.type_), text(event.reason), text(event.message))).collect()
+    }
+
+    async fn all_events(&self, object: &str) -> Vec<Event> {
         let events: Api<Event> = Api::all(self.client.clone());
         let params = ListParams::default().fields(&format!("involvedObject.name={object}"));
         let mut events = events.list(&params).await.expect("an API server").items;
         // A name ends with the time of its first occurrence.
         events.sort_by_key(|event| event.metadata.name.clone());
-        let text = |text: Option<String>| text.unwrap_or_default();
-        let told = events.into_iter();
-        told.map(|event| (text(event.type_), text(event.reason), text(event.message))).collect()
+        events
+    }
+
+    /// The Events of a reason about an object, oldest first.
+    pub(crate) async fn events_of(&self, object: &str, reason: &str) -> Vec<Event> {
+        let mut events = self.all_events(object).await;
+        events.retain(|event| event.reason.as_deref() == Some(reason));
+        events
     }
 
     /// Reasons of the Events about an object, oldest first.
