@@ -45,6 +45,11 @@ fn the_reference_of_events_is_generated_from_the_tables() {
     hold_page("events.md", &ccm_core::event::markdown());
 }
 
+#[test]
+fn the_promises_are_generated_from_the_oracles() {
+    hold_page("reliability.md", &ccm_tests::storm::promise::markdown());
+}
+
 /// Every line of the tables in `migration.md` names tests that there are.
 #[test]
 fn what_is_promised_to_who_migrates_is_tested() {

@@ -15,7 +15,7 @@ const BATCH: usize = 512;
 /// As many may wait.
 const CAPACITY: usize = 2048;
 /// Long enough for a machine that does much else.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Makes spans as the controller does.
 fn work(traces: &Traces, spans: usize) {

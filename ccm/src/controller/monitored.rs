@@ -83,7 +83,7 @@ impl<T: Transport, R: Runtime> MonitoredCloud<T, R> {
 impl<T: Transport, R: Runtime> Cloud for MonitoredCloud<T, R> {
     async fn observe(&self, scope: &Scope) -> Result<CloudState, CallError> {
         let state = self.note(self.cloud.observe(scope).await)?;
-        self.metrics.observed();
+        self.metrics.observed(state.capabilities.rate_limit);
         let denied = state.capabilities.denied.iter().map(String::as_str);
         self.metrics.permissions_missing(&denied.collect());
         Ok(state)

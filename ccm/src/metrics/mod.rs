@@ -14,6 +14,8 @@ use std::time::{Duration, SystemTime};
 use ccm_cloudstack::{Command, Ending, Meter};
 use ccm_core::controllers::Controller;
 use ccm_core::exec::error::Fault;
+use ccm_core::observe::RateLimit;
+use ccm_core::plan::action::Kind;
 use ccm_core::plan::reason::Disruption;
 use ccm_core::plan::report::{Report, Severity};
 use ccm_core::plan::{Plan, Step};
@@ -225,9 +227,37 @@ impl Metrics {
         }
     }
 
-    /// CloudStack was read in full just now.
-    pub fn observed(&self) {
+    /// Steps that were done; the virtual router of this network serves them.
+    pub fn done<'a>(&self, network: &str, steps: impl IntoIterator<Item = &'a Step>) {
+        let reloads = steps.into_iter().filter(|step| step.disruption != Disruption::None);
+        for _ in reloads {
+            self.families.router_reloads.add(&[network], 1.0);
+        }
+    }
+
+    /// Steps that put back what somebody changed.
+    pub fn drift_repaired<'a>(&self, steps: impl IntoIterator<Item = &'a Step>) {
+        for step in steps.into_iter().filter(|step| step.action.kind() == Kind::Change) {
+            let name = step.id.as_str();
+            let kind = name.split_once('/').map_or(name, |(kind, _)| kind);
+            self.families.drift_repaired.add(&[kind], 1.0);
+        }
+    }
+
+    /// How many addresses all Services record: those that go with them, and the others.
+    pub fn addresses(&self, owned: usize, kept: usize) {
+        self.families.addresses.set(&["owned"], count(owned));
+        self.families.addresses.set(&["kept"], count(kept));
+    }
+
+    /// CloudStack was read in full just now, with the limit that it announces.
+    pub fn observed(&self, limit: Option<RateLimit>) {
         *self.read_at() = Some(Instant::now());
+        self.families.api_server_limit.clear();
+        if let Some(RateLimit { calls, seconds }) = limit {
+            let rate = f64::from(calls) / f64::from(seconds.max(1));
+            self.families.api_server_limit.set(&[], rate);
+        }
     }
 
     /// Whether CloudStack accepts the API key.
@@ -456,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn planned_steps_and_missing_permissions_go_when_they_are_gone() {
+    fn steps_are_counted_and_planned_ones_and_missing_permissions_go_when_they_are_gone() {
         let metrics = Metrics::new("1.2.3");
         let release = Action::DisassociateIpAddress(DisassociateIpAddress {
             address: PublicIpId::parse("ip").unwrap(),
@@ -480,6 +510,10 @@ mod tests {
             &metrics,
             "cloudstack_ccm_plan_actions_total{op=\"disassociateIpAddress\",disruption=\"cut\",mode=\"dry-run\"} 1.0",
         );
+        metrics.done("net-1", &plan.steps);
+        has(&metrics, "cloudstack_ccm_router_reloads_total{network=\"net-1\"} 1.0");
+        metrics.drift_repaired(&plan.steps);
+        has(&metrics, "cloudstack_ccm_drift_repaired_total{kind=\"release\"} 1.0");
         metrics.permissions_missing(&BTreeSet::from(["createTags"]));
         has(&metrics, "cloudstack_ccm_permission_missing{command=\"createTags\"} 1.0");
         metrics.permissions_missing(&BTreeSet::new());
@@ -489,7 +523,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_observation_grows_old_until_the_next_one() {
         let metrics = Metrics::new("1.2.3");
-        metrics.observed();
+        metrics.observed(Some(RateLimit { calls: 50, seconds: 20 }));
+        has(&metrics, "cloudstack_ccm_api_server_limit{} 2.5");
+        metrics.observed(None);
+        assert!(!metrics.text().contains("cloudstack_ccm_api_server_limit{"));
         tokio::time::advance(Duration::from_secs(30)).await;
         has(&metrics, "cloudstack_ccm_observation_age_seconds{kind=\"cloudstack\"} 30.0");
         metrics.server("4.22.0.0");

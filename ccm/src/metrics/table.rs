@@ -202,6 +202,8 @@ metrics! {
         "Requests to CloudStack; outcome is ok, timeout, no-answer, or whose fault an error is: transient, throttled, cloud, bug, refused, quota, permission";
     api_request_duration: Seconds<Work> = "cloudstack_ccm_api_request_duration_seconds", ["command", "outcome"],
         "Time from the sending of a request to its answer";
+    api_server_limit: Gauges = "cloudstack_ccm_api_server_limit", [],
+        "Requests per second that CloudStack announced as the limit of the account, of which half is used; absent where it announces none";
     api_throttled: Counters = "cloudstack_ccm_api_throttled_seconds_total", [],
         "Time that requests waited for their turn: the server allows only so many, and few are sent at a time";
     jobs_in_flight: Gauges = "cloudstack_ccm_jobs_in_flight", ["command"],
@@ -216,6 +218,12 @@ metrics! {
         "Steps of plans; op is the command, disruption none, reload, cut or address-change, mode apply or dry-run";
     planned_actions: Gauges = "cloudstack_ccm_planned_actions", ["op", "disruption"],
         "Steps of the latest plan of each Service that are not done; in a dry run all of them";
+    router_reloads: Counters = "cloudstack_ccm_router_reloads_total", ["network"],
+        "Steps that were done and made the virtual router reload; network is the id of the network, or of the VPC";
+    drift_repaired: Counters = "cloudstack_ccm_drift_repaired_total", ["kind"],
+        "Steps that put back what somebody changed in CloudStack; kind is the first word of their name in plans, such as rule, members or firewall";
+    addresses: Gauges = "cloudstack_ccm_addresses", ["state"],
+        "Addresses that Services record; state is owned (released with the last Service) or kept (somebody else's)";
     services: Gauges = "cloudstack_ccm_services", ["state"],
         "Services of type LoadBalancer that are served from here; state is programmed, pending, blocked or degraded";
     blocked: Counters = "cloudstack_ccm_blocked_total", ["code"],
@@ -241,7 +249,7 @@ pub fn markdown() -> String {
     let mut text = String::from(
         "# Metrics\n\n<!-- Generated from ccm/src/metrics/table.rs; tests/tests/docs.rs compares. -->\n\n\
          Served at `/metrics` on `--secure-port`, to callers that may `get` that path. No label has an\n\
-         unbounded set of values: none names an object. Names without `cloudstack_ccm_` are those of Go's\n\
+         unbounded set of values: none names an object but the network. Names without `cloudstack_ccm_` are those of Go's\n\
          cloud controller managers. `go_*` tells of the Go runtime, which is not there: memory and CPU are in\n\
          `process_*`.\n\n\
          | Metric | Type | Labels | What it is |\n|---|---|---|---|\n",

@@ -73,6 +73,11 @@ impl Sync<'_> {
         events
     }
 
+    /// Whether it puts back what somebody changed.
+    pub fn is_repair(&self) -> bool {
+        self.work() == Work::Repair
+    }
+
     fn success(&self) -> Option<Event> {
         let report = &self.planned.report;
         let waits = report.notes.iter().any(|note| note.severity() == Severity::Waiting);

@@ -210,9 +210,11 @@ impl Informer {
                 heard = self.list(&missed);
                 continue;
             }
-            let changes = self.server.changes_since(heard);
-            heard += changes.len();
-            changes.iter().for_each(|change| self.hear(change));
+            let news = self.server.changes_since(heard);
+            heard += news.len();
+            for change in &news {
+                self.hear(change);
+            }
         }
     }
 

@@ -17,7 +17,7 @@ use super::watcher::Watcher;
 use crate::lab::{answered, lock, received};
 
 /// How long a client waits for an answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A cluster sends fewer calls in an hour, whatever goes wrong.
 const BUSY: u64 = 6_000;

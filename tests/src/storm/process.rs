@@ -121,7 +121,7 @@ async fn run(configuration: Configuration, fence: Arc<dyn Fence>) {
     let context = ParseContext { cluster_id: policy.cluster_id.clone() };
     let cluster = Arc::new(LiveCluster::new(watched, NodeWriter::new(client), context));
     let (metrics, health) = (Arc::new(Metrics::new("storm")), Health::new());
-    let heart = |controller| health.controller(controller, Duration::from_mins(20));
+    let pulse = |controller| health.controller(controller, Duration::from_mins(20));
     let service_controller = ServiceController::new(
         (Arc::clone(&cloud), Arc::clone(&cluster), clock.clone()),
         policy,
@@ -129,7 +129,7 @@ async fn run(configuration: Configuration, fence: Arc<dyn Fence>) {
         Arc::clone(&teller),
         Arc::clone(&fence),
         Arc::clone(&metrics),
-        heart(Controller::Service),
+        pulse(Controller::Service),
     );
     let queue = Queue {
         turns: InOrder(clock.clone()),
@@ -154,7 +154,7 @@ async fn run(configuration: Configuration, fence: Arc<dyn Fence>) {
         teller: Arc::clone(&teller),
         fence: Arc::clone(&fence),
         metrics: Arc::clone(&metrics),
-        heart: heart(Controller::CloudNode),
+        heart: pulse(Controller::CloudNode),
     };
     let lifecycle_controller = LifecycleController {
         cloud,
@@ -164,7 +164,7 @@ async fn run(configuration: Configuration, fence: Arc<dyn Fence>) {
         policy: LifecyclePolicy::default(),
         teller,
         fence,
-        heart: heart(Controller::CloudNodeLifecycle),
+        heart: pulse(Controller::CloudNodeLifecycle),
     };
     tokio::join!(
         informer.run(heard),

@@ -1,4 +1,5 @@
-//! What is promised, whatever happens. Each promise has an oracle, and each violation names it.
+//! What is promised, whatever happens. Each promise has an oracle, and each violation names it. For
+//! operators they stand in `deploy/docs/reliability.md`, whose text is `promise.md` and the table here.
 
 use std::fmt;
 
@@ -95,6 +96,12 @@ impl Promise {
             Self::Economy => "The calls of an hour are bounded, whatever goes wrong",
         }
     }
+}
+
+/// `deploy/docs/reliability.md`.
+pub fn markdown() -> String {
+    let rows = Promise::ALL.map(|promise| format!("| {} | {} |\n", promise.name(), promise.text()));
+    include_str!("promise.md").replace("{promises}", rows.concat().trim_end())
 }
 
 /// A promise that was not kept.

@@ -138,7 +138,9 @@ impl Storm {
                 breathes
             });
             let ended: Vec<_> = self.ends.extract_if(.., |(at, _)| *at <= until).collect();
-            ended.iter().for_each(|(_, event)| self.end(event));
+            for (_, event) in &ended {
+                self.end(event);
+            }
             if next.is_none() {
                 return;
             }
@@ -147,7 +149,9 @@ impl Storm {
 
     fn end_troubles(&mut self) {
         let ended = std::mem::take(&mut self.ends);
-        ended.iter().for_each(|(_, event)| self.end(event));
+        for (_, event) in &ended {
+            self.end(event);
+        }
     }
 
     fn end(&self, event: &Event) {

@@ -74,7 +74,7 @@ impl Cluster<'_> {
     fn wanted(&self, simulator: &mut Simulator, raw: &RawService) -> Vec<String> {
         let (there, running) = (self.members(|_| true), self.members(|runs| runs));
         let sources = promised(raw, self.storm.has_firewall(self.number));
-        let is_shown = raw.ingress.first().is_some();
+        let is_shown = !raw.ingress.is_empty();
         if !self.must_serve(raw) {
             return Vec::new();
         }
@@ -118,8 +118,7 @@ impl Cluster<'_> {
     fn must_serve(&self, raw: &RawService) -> bool {
         let sources = promised(raw, self.storm.has_firewall(self.number));
         let restricts = raw.annotations.get(&annotation("source-cidrs"));
-        let can_restrict =
-            self.storm.takes_sources() || restricts.is_none_or(|sources| sources.is_empty());
+        let can_restrict = self.storm.takes_sources() || restricts.is_none_or(String::is_empty);
         let uid = raw.uid.as_deref().expect("a uid");
         can_restrict
             && !self.storm.watcher.asked_for_address(uid)

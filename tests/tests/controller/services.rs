@@ -63,6 +63,14 @@ async fn c082_what_somebody_changes_in_cloudstack_is_put_back_within_a_drift_rou
             let told = stage.messages("DriftRepaired");
             assert_eq!(told.len(), 1, "{told:?}");
             assert!(told[0].contains("rule/tcp-80"), "{told:?}");
+            for line in [
+                "cloudstack_ccm_drift_repaired_total{kind=\"rule\"} 1.0",
+                "cloudstack_ccm_router_reloads_total{network=\"00000000-0000-4000-8000-0000000000a1\"} ",
+                "cloudstack_ccm_addresses{state=\"owned\"} 1.0",
+                "cloudstack_ccm_addresses{state=\"kept\"} 0.0",
+            ] {
+                assert!(stage.counted(line), "{line} is not in:\n{}", stage.metrics.text());
+            }
         })
         .await;
 }

@@ -1,5 +1,6 @@
 //! One Service: read, plan, execute, tell.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use ccm_core::model::service::{Lifecycle, Service};
 use ccm_core::model::{Desired, Learned};
 use ccm_core::observe::index::Observed;
 use ccm_core::observe::scope::Scope;
-use ccm_core::plan::action::Call;
+use ccm_core::plan::action::{Action, Call, Placement};
 use ccm_core::plan::planner::{Depth, Planner};
 use ccm_core::plan::{Plan, Planned, StepId};
 use ccm_core::render::document::Document;
@@ -54,6 +55,8 @@ pub(super) struct Request {
 struct Made {
     desired: Desired,
     planned: Planned,
+    /// The id of the network, or the VPC, whose router serves it; empty if there is none yet.
+    network: String,
     /// In a dry run, for people.
     shown: Option<Document>,
 }
@@ -108,7 +111,9 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
                     let document =
                         || Document::new(&stock, std::slice::from_ref(&planned), VERSION);
                     let shown = self.shown.is_some().then(document);
-                    return Ok(Some(Made { desired, planned, shown }));
+                    let network = network_of(&planned.plan, &observed).unwrap_or_default();
+                    self.count_addresses(&desired);
+                    return Ok(Some(Made { desired, planned, network, shown }));
                 }
                 Some(tick) => since = tick,
             }
@@ -142,6 +147,15 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
         let memory = self.memory();
         let writes = plan.addresses.iter().filter_map(|address| memory.written.get(address));
         writes.copied().filter(|tick| *tick > began).max()
+    }
+
+    fn count_addresses(&self, desired: &Desired) {
+        let records = desired.services.values().filter_map(|found| found.recorded.record.as_ref());
+        let addresses = records.flat_map(|record| &record.addresses);
+        let whose: BTreeMap<_, bool> =
+            addresses.map(|address| (&address.id, address.ours)).collect();
+        let owned = whose.values().filter(|ours| **ours).count();
+        self.metrics.addresses(owned, whose.len() - owned);
     }
 
     fn count_standing(&self, service: &Service, planned: &Planned, end: End) {
@@ -178,7 +192,7 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
     }
 
     async fn carry_out(&self, service: &Service, made: &Made, cause: Cause, work: &AtWork) -> End {
-        let Made { desired, planned, shown: _ } = made;
+        let Made { desired, planned, network, shown: _ } = made;
         let plan = &planned.plan;
         let about = reference(service);
         let sync = sync::Sync { lifecycle: service.lifecycle, cause, planned };
@@ -194,6 +208,11 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
             return End::Displaced;
         };
         self.note_writes(service, plan, &outcome);
+        let done = || plan.steps.iter().filter(|step| outcome.done.contains(&step.id));
+        self.metrics.done(network, done());
+        if sync.is_repair() {
+            self.metrics.drift_repaired(done());
+        }
         let eligible =
             |node: &&ccm_core::model::node::Node| node.eligibility == Eligibility::Eligible;
         let hosts = desired.nodes.values().filter(eligible).map(|node| node.name.clone());
@@ -250,6 +269,22 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
         let mut desired = driver::desire(&objects, &self.policy, Learned::default());
         desired.services.remove(key)
     }
+}
+
+/// Whose router serves what a plan works on.
+fn network_of(plan: &Plan, observed: &Observed) -> Option<String> {
+    let placed = plan.steps.iter().find_map(|step| {
+        let Action::AssociateIpAddress(associate) = &step.action else { return None };
+        Some(match &associate.placement {
+            Placement::Network(network) => network.to_string(),
+            Placement::Vpc(vpc) => vpc.to_string(),
+        })
+    });
+    placed.or_else(|| {
+        let address = plan.addresses.iter().find_map(|id| observed.addresses.get(id))?;
+        let vpc = address.vpc.as_ref().map(ToString::to_string);
+        vpc.or_else(|| address.network.as_ref().map(ToString::to_string))
+    })
 }
 
 fn end_of(planned: &Planned, outcome: &Outcome, may_change: bool) -> End {
