@@ -99,13 +99,20 @@ async fn e2e_addresses_are_those_that_kubelet_was_given_or_the_node_waits() {
     let dual = scene.objects.until_initialised("node-2").await;
     let both = ["InternalIP fd00::2", "InternalIP 10.1.1.12", "Hostname node-2"];
     assert_eq!(addresses(dual), both);
-    for (name, right) in [("node-3", "10.1.1.13"), ("node-4", "10.1.1.14")] {
-        let waiting = scene.objects.node(name).await.expect("the Node");
-        assert!(has_taint(&waiting, UNINITIALIZED), "{waiting:?}");
+    // Addresses of other types stay: node-4 has a public one.
+    let waiting = [
+        ("node-3", "10.1.1.13", None),
+        ("node-4", "10.1.1.14", Some("ExternalIP 203.0.113.52".to_owned())),
+    ];
+    for (name, right, external) in waiting {
+        let node = scene.objects.node(name).await.expect("the Node");
+        assert!(has_taint(&node, UNINITIALIZED), "{node:?}");
         let annotations = json!({ "metadata": { "annotations": { provided: right } } });
         scene.objects.patch_node(name, annotations).await;
         let node = scene.objects.until_initialised(name).await;
-        assert_eq!(addresses(node), [format!("InternalIP {right}"), format!("Hostname {name}")]);
+        let internal = Some(format!("InternalIP {right}"));
+        let all = [internal, external, Some(format!("Hostname {name}"))].into_iter().flatten();
+        assert_eq!(addresses(node), all.collect::<Vec<_>>());
     }
 }
 
