@@ -1,13 +1,20 @@
 //! What a collector of traces is sent of the controller's work.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use ccm_core::ids::ClusterId;
 use ccm_tests::collector::{Arrived, Collector};
+use tracing::Dispatch;
+use tracing::subscriber::NoSubscriber;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::stage::Stage;
+
+/// While there is one subscriber only, what another thread meets first is judged by that thread's,
+/// and for all threads: the tests beside would switch spans off. So there is always a second one.
+static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -19,6 +26,7 @@ async fn traced(
 ) -> Vec<Arrived> {
     let traces = collector.traces();
     traces.of_cluster(&ClusterId::parse("prod").unwrap());
+    LazyLock::force(&SECOND);
     let guard = tracing_subscriber::registry().with(traces.layer()).set_default();
     story.await;
     drop(guard);
