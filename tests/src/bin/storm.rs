@@ -1,6 +1,6 @@
 //! Storms, as many as wanted: `cargo run --release -p ccm-tests --bin storm -- --help`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,13 +72,23 @@ fn show(seed: u64) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn replay(file: &PathBuf) -> ExitCode {
-    let text = std::fs::read_to_string(file).expect("a file that can be read");
-    let script = serde_json::from_str(&text).expect("a storm, as a failure wrote it");
+fn replay(file: &Path) -> ExitCode {
+    let script = match read(file) {
+        Ok(script) => script,
+        Err(why) => {
+            eprintln!("error: {} holds no storm: {why}", file.display());
+            return ExitCode::FAILURE;
+        }
+    };
     let outcome = storm::run(&script);
     outcome.log.iter().for_each(|line| println!("{line}"));
     outcome.violations.iter().for_each(|violation| println!("VIOLATION {violation}"));
     if outcome.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn read(file: &Path) -> Result<Script, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
+    serde_json::from_str(&text).map_err(|error| error.to_string())
 }
 
 fn tell_all(arguments: &Arguments) -> ExitCode {

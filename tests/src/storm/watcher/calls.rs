@@ -218,8 +218,8 @@ impl Watcher {
         let rule = rules.iter().find(|row| Some(text(row, "publicport")) == port);
         let Some(rule) = rule else { return Some("without a rule") };
         let id = text(rule, "id");
-        let is_meddled = self.seen().makers.get(id).and_then(|maker| maker.uid.clone());
-        if !self.is_of(cluster, id) || is_meddled.is_some_and(|uid| self.is_meddled(&uid)) {
+        let uid = self.seen().makers.get(id).and_then(|maker| maker.uid.clone());
+        if !self.is_of(cluster, id) || uid.is_some_and(|uid| self.is_meddled(&uid)) {
             return None;
         }
         let members = self.list(simulator, "listLoadBalancerRuleInstances", &[("id", id)]);
