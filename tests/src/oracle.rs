@@ -29,6 +29,20 @@ pub fn text<'v>(value: &'v Value, field: &str) -> &'v str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// Parameters of a rule that somebody puts beside another one, on port 9999 of the same address.
+pub fn rule_beside(rule: &Value) -> [(&'static str, &str); 8] {
+    [
+        ("publicipid", text(rule, "publicipid")),
+        ("networkid", text(rule, "networkid")),
+        ("name", "manual"),
+        ("algorithm", "roundrobin"),
+        ("publicport", "9999"),
+        ("privateport", "9999"),
+        ("protocol", "tcp"),
+        ("openfirewall", "false"),
+    ]
+}
+
 /// What an account holds in CloudStack, by kind and id. Two inventories are equal if nothing was
 /// made, changed or removed in between.
 #[derive(Clone, Debug, PartialEq)]

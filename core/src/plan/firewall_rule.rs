@@ -5,7 +5,8 @@
 //! every step:
 //!
 //! 1. make rules for wanted networks that lie inside what is open now;
-//! 2. delete rules that are not wholly wanted; re-make at once what was wanted of them;
+//! 2. delete rules that are not wholly wanted, or have no effect; re-make at once what was wanted of
+//!    them and lies inside what is open;
 //! 3. (the load balancer rule's own list changes);
 //! 4. make the other wanted rules;
 //! 5. delete rules that wanted ones contain.
@@ -85,16 +86,20 @@ pub(super) fn change<'a>(
         .partition(|rule| wanted.covers_all(&rule.cidrs) && rule.cidrs.common(&wanted).is_empty());
     let open_now = close.iter().fold(CidrSet::default(), |set, rule| set.plus(&rule.cidrs));
     let missing = wanted.minus(&kept).minus(&open_now);
+    let is_inside = |cidr: &Cidr| open_now.covers(cidr);
+    let remade = |rule: &FirewallRule| -> CidrSet {
+        rule.cidrs.common(&missing).iter().filter(|cidr| is_inside(cidr)).cloned().collect()
+    };
+    // CloudStack refuses a text that is there already, even where it opens nothing.
+    let held = without_effect.iter().fold(CidrSet::default(), |set, rule| set.plus(&remade(rule)));
     let (inside, widen): (Vec<Cidr>, Vec<Cidr>) =
-        missing.iter().cloned().partition(|cidr| open_now.covers(cidr));
+        missing.minus(&held).iter().cloned().partition(is_inside);
     change.inside = groups(&CidrSet::from_iter(inside));
     change.widen = groups(&CidrSet::from_iter(widen));
-    let again = |rule: &FirewallRule| {
-        let stays = rule.cidrs.common(&wanted).minus(&kept);
-        (!stays.is_empty()).then_some(stays)
-    };
-    change.close = close.into_iter().map(|rule| (rule, again(rule))).collect();
-    change.close.extend(without_effect.into_iter().map(|rule| (rule, None)));
+    let some = |cidrs: CidrSet| (!cidrs.is_empty()).then_some(cidrs);
+    let stays = |rule: &FirewallRule| rule.cidrs.common(&wanted).minus(&kept);
+    change.close = close.into_iter().map(|rule| (rule, some(stays(rule)))).collect();
+    change.close.extend(without_effect.into_iter().map(|rule| (rule, some(remade(rule)))));
     change.contained = contained;
     change.keep = keep;
     change
@@ -244,6 +249,14 @@ mod tests {
         let expected =
             Shown { close: vec![("f1".into(), None)], widen: vec![A.into()], ..nothing() };
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_an_unpushed_rule_holds_is_remade_once_that_rule_is_gone() {
+        let unpushed = FirewallRule { state: RuleState::Add, ..rule("f1", A) };
+        let found = shown(&[unpushed, rule("f0", "0.0.0.0/0")], &[], A);
+        let close = vec![("f0".into(), None), ("f1".into(), Some(A.into()))];
+        assert_eq!(found, Shown { close, ..nothing() });
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::run::Storm;
 use super::script::{Hand, SERVICES};
 use super::world::node_name;
 use crate::lab::annotation;
-use crate::oracle::text;
+use crate::oracle::{rule_beside, text};
 use crate::wish::Wish;
 
 const NAMESPACE: &str = "shop";
@@ -159,19 +159,8 @@ impl Storm {
                 }
             }
             Hand::ForeignRule => {
-                let address = text(rule, "publicipid");
-                self.watcher.note_shared(address);
-                let params = [
-                    ("publicipid", address),
-                    ("networkid", text(rule, "networkid")),
-                    ("name", "manual"),
-                    ("algorithm", "roundrobin"),
-                    ("publicport", "9999"),
-                    ("privateport", "9999"),
-                    ("protocol", "tcp"),
-                    ("openfirewall", "false"),
-                ];
-                self.cloud.by_hand("createLoadBalancerRule", &params);
+                self.watcher.note_shared(text(rule, "publicipid"));
+                self.cloud.by_hand("createLoadBalancerRule", &rule_beside(rule));
             }
         }
     }

@@ -312,20 +312,8 @@ impl Story {
             return;
         }
         let before = Inventory::take(&self.lab, self.account);
-        self.lab.by_hand_as(
-            self.account,
-            "createLoadBalancerRule",
-            &[
-                ("publicipid", address),
-                ("networkid", text(rule, "networkid")),
-                ("name", "manual"),
-                ("algorithm", "roundrobin"),
-                ("publicport", "9999"),
-                ("privateport", "9999"),
-                ("protocol", "tcp"),
-                ("openfirewall", "false"),
-            ],
-        );
+        let beside = oracle::rule_beside(rule);
+        self.lab.by_hand_as(self.account, "createLoadBalancerRule", &beside);
         let made = Inventory::take(&self.lab, self.account).without(&before);
         self.foreign = self.foreign.clone().with(made);
     }
