@@ -274,6 +274,19 @@ mod tests {
     }
 
     #[test]
+    fn a_named_wait_leaves_the_back_off_as_it_is() {
+        let mut agenda = Agenda::default();
+        let named = failed(Fault::Throttled, Some(Duration::from_secs(7)));
+        let failure = failed(Fault::Cloud, None);
+        for (end, seconds) in [(failure, 5), (named, 7), (named, 7), (failure, 10)] {
+            agenda.handle_end(&key(), end, (start(), Tick(5)), 0.0);
+            let at = start() + i64::from(seconds).seconds();
+            assert_eq!(agenda.next(&key()), Some(at), "{end:?}");
+            let _ = agenda.turn(&key(), None, at);
+        }
+    }
+
+    #[test]
     fn what_was_written_for_a_service_is_known_to_its_next_sync() {
         let mut agenda = Agenda::default();
         agenda.note_written(&key(), Tick(12));

@@ -70,6 +70,7 @@ mod tests {
         let mut backoff = Backoff::default();
         assert_eq!(backoff.handle_failure(Fault::Refused, 0.0).as_secs(), 300);
         assert_eq!(backoff.handle_failure(Fault::Quota, 0.0).as_secs(), 600);
+        assert_eq!(backoff.handle_failure(Fault::Permission, 0.0).as_secs(), 600);
         assert_eq!(backoff.handle_failure(Fault::Refused, 1.0).as_secs(), 330);
     }
 

@@ -374,6 +374,7 @@ mod tests {
             ("Stopped", false, Some(NodeVerdict::ShutDown)),
             ("Stopped", true, None),
             ("Starting", true, None),
+            ("Running", true, None),
         ] {
             let taints = if tainted { taint.clone() } else { Vec::new() };
             let raw = RawNode { taints, ..down("node-2") };

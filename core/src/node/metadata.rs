@@ -246,9 +246,43 @@ mod tests {
         assert_eq!(foreign, Metadata::default());
     }
 
+    /// One that is initialised and in use.
+    fn initialised() -> RawNode {
+        written(&new_node(), &plan_alone(&new_node(), None))
+    }
+
+    #[test]
+    fn a_node_in_use_whose_machine_is_not_found_keeps_all_that_it_has() {
+        let surroundings = Surroundings { spellings: &Spellings::default(), region: None };
+        let plan = |found: &Match| plan(&node(&initialised()), found, None, &surroundings);
+        let notes = vec![NodeNote::WithoutMachine];
+        assert_eq!(plan(&Match::Missing), Metadata { notes, ..Metadata::default() });
+        assert_eq!(plan(&Match::Foreign), Metadata::default());
+    }
+
+    fn addresses_after(raw: &RawNode, machine: &VirtualMachine) -> Option<Vec<String>> {
+        let found = Match::Machine(machine.id.clone());
+        let surroundings = Surroundings { spellings: &Spellings::default(), region: None };
+        let addresses = plan(&node(raw), &found, Some(machine), &surroundings).addresses;
+        addresses.map(|found| found.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn addresses_are_written_exactly_if_their_list_differs() {
+        let mut machine = machine();
+        machine.nics[0].ipv6 = Some("2001:db8::11".parse().unwrap());
+        let mut right = initialised();
+        right.addresses.insert(1, ("InternalIP".to_owned(), "2001:db8::11".to_owned()));
+        assert_eq!(addresses_after(&right, &machine), None, "two of one type");
+        let mut turned = right.clone();
+        turned.addresses.swap(0, 1);
+        let expected = ["InternalIP 10.1.1.11", "InternalIP 2001:db8::11", "Hostname node-1"];
+        assert_eq!(addresses_after(&turned, &machine).unwrap(), expected, "order alone");
+    }
+
     #[test]
     fn labels_of_a_node_in_use_are_corrected_but_missing_ones_are_only_told() {
-        let mut raw = written(&new_node(), &plan_alone(&new_node(), None));
+        let mut raw = initialised();
         raw.labels.insert("topology.kubernetes.io/zone".into(), "zone-9".into());
         raw.labels.insert("failure-domain.beta.kubernetes.io/zone".into(), "zone-9".into());
         raw.labels.retain(|key, _| !key.contains("region"));

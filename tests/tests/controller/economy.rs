@@ -49,3 +49,27 @@ async fn many_services_at_once_share_their_readings() {
     let read = stage.sent("listLoadBalancerRules");
     assert!(read <= 2, "{read} readings for eight Services");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_nodes_that_leaves_the_set_as_it_was_costs_nothing() {
+    let stage = Stage::new();
+    let passes = "service_controller_nodesync_latency_seconds_count{} ";
+    stage
+        .with_services(async {
+            for name in ["web", "api"] {
+                stage.serve(name).await;
+            }
+            let told = || ["web", "api"].map(|name| stage.reasons(name));
+            let before = (stage.changes(), stage.cluster.patches(), told());
+            assert!(!stage.counted(passes));
+            let node = stage.cluster.node("node-2").expect("a Node");
+            stage.cluster.remove_node("node-2");
+            // Within the second that collects changes.
+            stage.pass(Duration::from_millis(500)).await;
+            stage.cluster.with(|cluster| cluster.set_node(node));
+            stage.pass(Duration::from_mins(1)).await;
+            assert!(stage.counted(passes), "a pass over all Services");
+            assert_eq!((stage.changes(), stage.cluster.patches(), told()), before);
+        })
+        .await;
+}

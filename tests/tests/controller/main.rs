@@ -11,4 +11,5 @@ mod reload;
 mod services;
 mod stage;
 mod traces;
+mod triggers;
 mod vanished;

@@ -82,6 +82,9 @@ async fn c076_a_stopped_machine_taints_its_node_until_it_is_ready() {
         stage.cloud.by_hand("stopVirtualMachine", &[("id", &machine_of(&node))]).await;
         stage.pass(Duration::from_mins(2)).await;
         assert!(tainted(&stage));
+        stage.cloud.by_hand("startVirtualMachine", &[("id", &machine_of(&node))]).await;
+        stage.pass(Duration::from_mins(10)).await;
+        assert!(tainted(&stage), "its machine runs, but the Node is not ready");
         let mut ready = stage.cluster.node("node-2").expect("the Node stays");
         ready.ready = Some("True".to_owned());
         stage.cluster.with(|cluster| cluster.set_node(ready));
@@ -193,4 +196,39 @@ async fn a_deletion_that_the_api_server_refuses_is_told_and_tried_again() {
     })
     .await;
     assert_eq!(stage.cluster.node("node-3"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c074_a_node_that_was_made_anew_before_its_deletion_arrives_lives() {
+    let stage = Stage::new();
+    stage.pass(Duration::from_hours(1)).await;
+    let node = not_ready(&stage, "node-3");
+    stage.cloud.by_hand(U3, &[("id", &machine_of(&node))]).await;
+    let anew = RawNode { uid: Some("another".to_owned()), ready: Some("True".to_owned()), ..node };
+    stage.cluster.replace_before_deletion(anew.clone());
+    with_lifecycle(&stage, stage.pass(10 * MINUTE)).await;
+    assert_eq!(stage.cluster.node("node-3"), Some(anew));
+    assert_eq!(stage.cluster.node_writes(), Vec::<&str>::new(), "its uid was a precondition");
+    assert_eq!(stage.reasons("node-3"), ["DeletingNode", "DeletingNodeFailed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_are_looked_at_every_five_seconds() {
+    let stage = Stage::new();
+    let taint = || {
+        let mut node = stage.cluster.node("node-1").expect("a Node");
+        node.taints.push(SHUTDOWN_TAINT.to_owned());
+        stage.cluster.with(|cluster| cluster.set_node(node));
+    };
+    with_lifecycle(&stage, async {
+        stage.pass(Duration::from_millis(100)).await;
+        for round in 1..=3 {
+            taint();
+            stage.pass(Duration::from_millis(4800)).await;
+            assert_eq!(stage.cluster.node_writes().len(), round - 1, "not yet");
+            stage.pass(Duration::from_millis(200)).await;
+            assert_eq!(stage.cluster.node_writes().len(), round, "a ready Node loses it");
+        }
+    })
+    .await;
 }

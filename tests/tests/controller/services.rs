@@ -184,6 +184,63 @@ async fn while_cloudstack_is_down_it_is_tried_less_and_less_often_and_then_all_i
         .await;
 }
 
+/// After how many seconds each of the next failures is told.
+async fn failures_told_in(stage: &Stage, seconds: usize) -> Vec<usize> {
+    let mut told = Vec::new();
+    let mut known = stage.messages("SyncLoadBalancerFailed").len();
+    for second in 1..=seconds {
+        stage.pass(Duration::from_secs(1)).await;
+        let now = stage.messages("SyncLoadBalancerFailed").len();
+        told.extend(std::iter::repeat_n(second, now - known));
+        known = now;
+    }
+    told
+}
+
+fn assert_backs_off(told: &[usize]) {
+    for (between, wait) in told.windows(2).zip([5, 10, 20]) {
+        // Up to a tenth more, and looked at once a second.
+        let found = between[1] - between[0];
+        assert!((wait..=wait + wait / 10 + 1).contains(&found), "{told:?}");
+    }
+    assert!(told.len() >= 4, "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_success_forgets_the_back_off_without_an_edit() {
+    let stage = Stage::new();
+    stage
+        .with_services(async {
+            stage.cloud.set_down(true);
+            let web = stage.create("web", |_| ());
+            assert_backs_off(&failures_told_in(&stage, 60).await);
+            stage.cloud.set_down(false);
+            stage.pass(2 * MINUTE).await;
+            assert!(stage.published(&web).is_some());
+            // The next drift round fails.
+            stage.cloud.set_down(true);
+            assert_backs_off(&failures_told_in(&stage, 12 * 60).await);
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_published_stays_while_a_sync_fails() {
+    let stage = Stage::new();
+    stage
+        .with_services(async {
+            let web = stage.serve("web").await;
+            let ingress = |stage: &Stage| stage.cluster.service(&web).expect("a Service").ingress;
+            let before = ingress(&stage);
+            stage.cloud.set_down(true);
+            stage.cluster.edit(&web, |raw| raw.ports[0].port = 81);
+            stage.pass(30 * MINUTE).await;
+            assert!(!stage.messages("SyncLoadBalancerFailed").is_empty());
+            assert_eq!(ingress(&stage), before);
+        })
+        .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_change_does_not_wait_for_the_back_off() {
     let stage = Stage::new();

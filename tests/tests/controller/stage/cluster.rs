@@ -39,6 +39,7 @@ pub struct PausedCluster {
 struct NodeWritesState {
     done: Vec<&'static str>,
     refused: bool,
+    before_deletion: Option<RawNode>,
 }
 
 struct WatchState {
@@ -134,6 +135,11 @@ impl PausedCluster {
         lock(&self.node_writes).refused = refused;
     }
 
+    /// Somebody puts a Node in place of the one of its name, just before that one's deletion arrives.
+    pub fn replace_before_deletion(&self, node: RawNode) {
+        lock(&self.node_writes).before_deletion = Some(node);
+    }
+
     /// Writes to Nodes that were taken, in order.
     pub fn node_writes(&self) -> Vec<&'static str> {
         lock(&self.node_writes).done.clone()
@@ -142,14 +148,7 @@ impl PausedCluster {
     fn take_node_write(&self, write: &'static str) -> Result<(), CallError> {
         let mut writes = lock(&self.node_writes);
         if writes.refused {
-            return Err(CallError {
-                command: write.to_owned(),
-                code: Some(403),
-                fault: Fault::Permission,
-                effect: Effect::No,
-                retry_after: None,
-                message: "forbidden".to_owned(),
-            });
+            return Err(refused(write, 403, Fault::Permission));
         }
         writes.done.push(write);
         Ok(())
@@ -190,6 +189,18 @@ impl PausedCluster {
             }
         }
         self.nodes.send_replace(());
+    }
+}
+
+/// What the API server says to a write that it does not take.
+fn refused(write: &str, code: u16, fault: Fault) -> CallError {
+    CallError {
+        command: write.to_owned(),
+        code: Some(code),
+        fault,
+        effect: Effect::No,
+        retry_after: None,
+        message: "refused".to_owned(),
     }
 }
 
@@ -272,8 +283,14 @@ impl NodeWrites for PausedCluster {
     }
 
     async fn delete_node(&self, node: &str, uid: &NodeUid) -> Result<(), CallError> {
+        let replacement = lock(&self.node_writes).before_deletion.take();
+        if let Some(replacement) = replacement {
+            self.with(|cluster| cluster.set_node(replacement));
+        }
+        if self.node(node).and_then(|raw| raw.uid).as_deref() != Some(uid.as_str()) {
+            return Err(refused("delete", 409, Fault::Transient));
+        }
         self.take_node_write("delete")?;
-        assert_eq!(self.node(node).and_then(|raw| raw.uid).as_deref(), Some(uid.as_str()));
         self.with(|cluster| cluster.remove_node(node));
         Ok(())
     }
