@@ -8,13 +8,16 @@ use std::time::{Duration, Instant};
 
 use ccm_core::parse::nearest::nearest;
 use http::header::{HeaderValue, USER_AGENT};
-use http::{Request, Response};
+use http::uri::Scheme;
+use http::{Request, Response, Uri};
 use kube::client::ClientBuilder;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use thiserror::Error;
 use tower_layer::layer_fn;
 use tower_service::Service;
+
+use super::failure::{discreet, without_values};
 
 /// What Go's cloud controller managers call themselves.
 const AGENT: &str = concat!("cloud-controller-manager/", env!("CARGO_PKG_VERSION"));
@@ -52,6 +55,21 @@ pub enum ConnectError {
         #[source]
         source: Box<KubeconfigError>,
     },
+    /// The kubeconfig is no kubeconfig. Nothing of what it holds is repeated: it may be a token.
+    #[error("kubeconfig {path} can't be used: {cause}")]
+    Malformed {
+        /// Its path.
+        path: String,
+        /// Where, and what is wrong.
+        cause: String,
+    },
+    /// A proxy that can't be used. Its URL may hold a password: only host and port are named.
+    #[error(
+        "the API server would be reached through the proxy {0}, which is none: its URL begins with \
+         neither http:// nor https://; correct `proxy-url` in the kubeconfig, or HTTPS_PROXY in the \
+         environment"
+    )]
+    Proxy(String),
     /// The kubeconfig has no such context.
     #[error(
         "kubeconfig {path} has no context {context:?}{}",
@@ -82,10 +100,10 @@ pub enum ConnectError {
     #[error(
         "no API server is known: give --kubeconfig, or run inside of a cluster with a service account"
     )]
-    Nowhere(#[source] Box<kube::config::InferConfigError>),
+    Nowhere(#[source] Box<InClusterError>),
     /// The client could not be set up.
-    #[error("the Kubernetes client can't be set up")]
-    Client(#[source] Box<kube::Error>),
+    #[error("the Kubernetes client can't be set up: {0}")]
+    Client(String),
 }
 
 /// Hears of requests to the API server. It must not block.
@@ -149,6 +167,7 @@ pub async fn api_server(
     if let Some(master) = whom.master {
         config.cluster_url = master.parse().map_err(|_| ConnectError::Master(master.to_owned()))?;
     }
+    config.proxy_url.as_ref().map_or(Ok(()), check_proxy)?;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     // The field manager of what is written, and the name in audit logs.
     config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
@@ -157,7 +176,7 @@ pub async fn api_server(
     let url = config.cluster_url.to_string();
     let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
     let builder =
-        ClientBuilder::try_from(config).map_err(|error| ConnectError::Client(Box::new(error)))?;
+        ClientBuilder::try_from(config).map_err(|error| ConnectError::Client(discreet(&error)))?;
     let host = Arc::<str>::from(host);
     let metered =
         layer_fn(|inner| Metered { inner, meter: Arc::clone(&meter), host: Arc::clone(&host) });
@@ -166,7 +185,7 @@ pub async fn api_server(
 
 async fn configuration(whom: Whom<'_>) -> Result<Config, ConnectError> {
     let Some((path, file)) = kubeconfig(whom)? else {
-        return Config::infer().await.map_err(|error| ConnectError::Nowhere(Box::new(error)));
+        return Config::incluster().map_err(|error| ConnectError::Nowhere(Box::new(error)));
     };
     check_context(&path, &file, whom.context)?;
     let options =
@@ -187,12 +206,17 @@ fn kubeconfig(whom: Whom<'_>) -> Result<Option<(String, Kubeconfig)>, ConnectErr
     if let Some(file) = of_environment {
         return Ok(Some((named.to_owned(), file)));
     }
-    if whom.context.is_none() {
-        return Ok(None);
-    }
     let named = "~/.kube/config";
-    let file = Kubeconfig::read().map_err(|source| unusable(named, source))?;
-    Ok(Some((named.to_owned(), file)))
+    match Kubeconfig::read() {
+        Ok(file) => Ok(Some((named.to_owned(), file))),
+        // In a pod there is none, or the home of another user.
+        Err(KubeconfigError::FindPath | KubeconfigError::ReadConfig(..))
+            if whom.context.is_none() =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(unusable(named, error)),
+    }
 }
 
 fn check_context(path: &str, file: &Kubeconfig, wanted: Option<&str>) -> Result<(), ConnectError> {
@@ -210,7 +234,20 @@ fn check_context(path: &str, file: &Kubeconfig, wanted: Option<&str>) -> Result<
 }
 
 fn unusable(path: &str, source: KubeconfigError) -> ConnectError {
-    ConnectError::Kubeconfig { path: path.to_owned(), source: Box::new(source) }
+    let path = path.to_owned();
+    if let KubeconfigError::Parse(error) = source {
+        return ConnectError::Malformed { path, cause: without_values(&error) };
+    }
+    ConnectError::Kubeconfig { path, source: Box::new(source) }
+}
+
+fn check_proxy(proxy: &Uri) -> Result<(), ConnectError> {
+    if proxy.scheme().is_some_and(|scheme| [Scheme::HTTP, Scheme::HTTPS].contains(scheme)) {
+        return Ok(());
+    }
+    let host = proxy.host().unwrap_or_default();
+    let port = proxy.port_u16().map_or_else(String::new, |port| format!(":{port}"));
+    Err(ConnectError::Proxy(format!("{host}{port}")))
 }
 
 #[cfg(test)]
@@ -235,5 +272,24 @@ mod tests {
         );
         let error = checked(r#"{"current-context": "gone"}"#, None).unwrap_err();
         assert_eq!(error, r#"kubeconfig k has no context "gone": it has none at all"#);
+    }
+
+    #[test]
+    fn a_kubeconfig_that_is_none_is_not_repeated() {
+        let text = "users: [{name: me, user: {token: tok3n}\ncontexts: tok3n\n";
+        let error = unusable("k", Kubeconfig::from_yaml(text).unwrap_err()).to_string();
+        assert!(
+            error.starts_with("kubeconfig k can't be used: ") && error.contains("line"),
+            "{error}"
+        );
+        assert!(!error.contains("tok3n"), "{error}");
+    }
+
+    #[test]
+    fn a_proxy_that_is_none_is_named_without_its_password() {
+        let error = check_proxy(&"ftp://me:passw0rd@10.0.0.9:21".parse().unwrap()).unwrap_err();
+        assert!(error.to_string().contains("proxy 10.0.0.9:21, "), "{error}");
+        assert!(!error.to_string().contains("passw0rd"), "{error}");
+        assert!(check_proxy(&"http://me:passw0rd@10.0.0.9:3128".parse().unwrap()).is_ok());
     }
 }

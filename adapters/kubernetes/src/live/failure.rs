@@ -1,10 +1,11 @@
 //! What a failed request to the API server means.
 
-use std::error::Error as _;
+use std::error::Error as StdError;
 use std::time::Duration;
 
 use ccm_core::exec::error::{CallError, Effect, Fault};
 use kube::Error;
+use kube::client::AuthError;
 use kube::core::Status;
 
 /// A failed request in the core's terms. Conflicts, vanished objects and refused contents are
@@ -46,16 +47,44 @@ fn message(error: &Error) -> String {
     if let Error::Api(status) = error {
         return status.message.clone();
     }
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(found) = cause {
-        let more = found.to_string();
-        if !text.contains(&more) {
+    discreet(error)
+}
+
+/// A chain of errors as one text, without what a credential plugin has printed: errors repeat in
+/// their texts what they wrap.
+pub(super) fn discreet(error: &(dyn StdError + 'static)) -> String {
+    let chain = || std::iter::successors(Some(error), |error| (*error).source());
+    let of_plugin =
+        |error: &(dyn StdError + 'static)| error.downcast_ref::<AuthError>().and_then(of_plugin);
+    if let Some(told) = chain().find_map(of_plugin) {
+        return told;
+    }
+    let mut text = String::new();
+    for more in chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = more;
+        } else if !text.contains(&more) {
             text = format!("{text}: {more}");
         }
-        cause = found.source();
     }
     text
+}
+
+/// Errors of credential plugins hold what the plugin printed: the token among it.
+fn of_plugin(error: &AuthError) -> Option<String> {
+    if let AuthError::AuthExecParse(cause) = error {
+        let cause = without_values(cause);
+        return Some(format!("the credential plugin printed no ExecCredential: {cause}"));
+    }
+    let AuthError::AuthExecRun { cmd, out } = error else { return None };
+    Some(format!("the credential plugin {cmd:?} ended with {}", out.status))
+}
+
+/// Where a YAML text is wrong and how, without a word of what stands there.
+pub(super) fn without_values(error: &serde_saphyr::Error) -> String {
+    let text = error.without_snippet().to_string();
+    let parts = text.split('"').enumerate();
+    parts.map(|(index, part)| if index % 2 == 0 { part } else { "\"…\"" }).collect()
 }
 
 #[cfg(test)]
@@ -76,6 +105,20 @@ mod tests {
         assert_eq!(refused(403).fault, Fault::Permission);
         assert_eq!(refused(500).effect, Effect::Unknown);
         assert_eq!(refused(409).to_string(), "patch services/status: no");
+    }
+
+    #[test]
+    fn what_a_credential_plugin_printed_is_not_repeated() {
+        let printed = "status: {token: tok3n-plain}\nspec: \"tok3n-quoted\n";
+        let cause = serde_saphyr::from_str::<serde_json::Value>(printed).unwrap_err();
+        assert!(cause.to_string().contains("tok3n"), "{cause}");
+        let error = Error::Auth(AuthError::AuthExecParse(Box::new(cause)));
+        let told = call_error("list nodes", &error).to_string();
+        assert!(
+            told.contains("plugin printed no ExecCredential: ") && told.contains("line"),
+            "{told}"
+        );
+        assert!(!told.contains("tok3n"), "{told}");
     }
 
     #[test]
