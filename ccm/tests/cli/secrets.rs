@@ -50,6 +50,39 @@ fn c088_no_key_and_no_signature_in_any_text() {
     }
 }
 
+/// A kubeconfig with `"cluster"` and `"user"` as given.
+fn kubeconfig(cluster: &str, user: &str) -> String {
+    format!(
+        r#"{{"clusters": [{{"name": "c", "cluster": {{"server": "https://127.0.0.1:9"{cluster}}}}}],
+  "users": [{{"name": "u", "user": {{{user}}}}}],
+  "contexts": [{{"name": "x", "context": {{"cluster": "c", "user": "u"}}}}],
+  "current-context": "x"}}"#
+    )
+}
+
+#[test]
+fn c088_nothing_secret_of_a_kubeconfig_is_repeated() {
+    let directory = Directory::new();
+    let config = "[Global]\napi-url = http://127.0.0.1:9/client/api\napi-key = k\nsecret-key = s\n";
+    let config = directory.write("cloud.conf", config);
+    let plugin = r#""exec": {"apiVersion": "client.authentication.k8s.io/v1",
+        "command": "echo", "args": ["kube-token-0123"], "interactiveMode": "Never"}"#;
+    let proxy = r#", "proxy-url": "ftp://me:kube-token-0123@127.0.0.1:21""#;
+    for (text, told) in [
+        (kubeconfig("", r#""token": ["kube-token-0123"]"#), "expected string scalar"),
+        (kubeconfig("", plugin), "printed no ExecCredential"),
+        (kubeconfig(proxy, ""), "proxy 127.0.0.1:21"),
+    ] {
+        let kubeconfig = directory.write("kubeconfig", &text);
+        let whom = ["plan", "--cloud-config", &config, "--kubeconfig", &kubeconfig];
+        let ran = run(&[&whom[..], &["--log-level", "trace"]].concat()).exits(1);
+        assert!(ran.stderr.contains(told), "{}", ran.stderr);
+        for text in [&ran.stdout, &ran.stderr] {
+            assert!(!text.contains("kube-token-0123"), "{text}");
+        }
+    }
+}
+
 const KEY: &str = "AKtest-0123";
 const SECRET: &str = "SKsecret-4242";
 

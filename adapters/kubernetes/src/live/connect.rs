@@ -276,13 +276,21 @@ mod tests {
 
     #[test]
     fn a_kubeconfig_that_is_none_is_not_repeated() {
-        let text = "users: [{name: me, user: {token: tok3n}\ncontexts: tok3n\n";
-        let error = unusable("k", Kubeconfig::from_yaml(text).unwrap_err()).to_string();
-        assert!(
-            error.starts_with("kubeconfig k can't be used: ") && error.contains("line"),
-            "{error}"
-        );
-        assert!(!error.contains("tok3n"), "{error}");
+        for (text, cause) in [
+            (
+                "users: [{name: me, user: {token: tok3n}\ncontexts: tok3n\n",
+                "line 1, column 9: what stands there is not valid",
+            ),
+            (r#"users: "a\"tok3n""#, "line 1, column 8: expected sequence start"),
+            ("tok3n: 1\ntok3n: 2\n", "line 2, column 1: what stands there is not valid"),
+            (
+                "users: [{name: me, user: {username: [tok3n]}}]",
+                "line 1, column 37: expected string scalar",
+            ),
+        ] {
+            let error = unusable("k", Kubeconfig::from_yaml(text).unwrap_err()).to_string();
+            assert_eq!(error, format!("kubeconfig k can't be used: {cause}"));
+        }
     }
 
     #[test]

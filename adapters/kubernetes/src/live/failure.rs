@@ -80,11 +80,16 @@ fn of_plugin(error: &AuthError) -> Option<String> {
     Some(format!("the credential plugin {cmd:?} ended with {}", out.status))
 }
 
-/// Where a YAML text is wrong and how, without a word of what stands there.
+/// Where a YAML text is wrong, and what is expected there, without a word of what stands there: the
+/// texts of the parser quote it in many ways.
 pub(super) fn without_values(error: &serde_saphyr::Error) -> String {
-    let text = error.without_snippet().to_string();
-    let parts = text.split('"').enumerate();
-    parts.map(|(index, part)| if index % 2 == 0 { part } else { "\"…\"" }).collect()
+    let error = error.without_snippet();
+    let place = error.location().map(|at| format!("line {}, column {}: ", at.line(), at.column()));
+    let place = place.unwrap_or_default();
+    if let serde_saphyr::Error::Unexpected { expected, .. } = error {
+        return format!("{place}expected {expected}");
+    }
+    format!("{place}what stands there is not valid")
 }
 
 #[cfg(test)]
