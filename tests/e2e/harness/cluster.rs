@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::core::v1::{Service, ServiceAccount};
 use kube::api::PostParams;
 use kube::config::{AuthInfo, Config};
 use kube::{Api, Client};
@@ -160,7 +160,8 @@ pub(crate) fn version() -> &'static str {
     })
 }
 
-/// Waits until the server answers: this child, on this port, in this version.
+/// Waits until the server answers: this child, on this port, in this version. It makes its own
+/// Service `kubernetes` a moment after it is ready, and some tests count Services.
 async fn ready(api_server: &mut Process, kubeconfig: &Path) -> Client {
     eventually("an API server that is ready", START, async || {
         api_server.assert_lives();
@@ -169,6 +170,8 @@ async fn ready(api_server: &mut Process, kubeconfig: &Path) -> Client {
         client.request_text(readyz).await.map_err(|error| error.to_string())?;
         let found = client.apiserver_version().await.map_err(|error| error.to_string())?;
         assert_eq!(found.git_version, version(), "another server answers on this port");
+        let services: Api<Service> = Api::namespaced(client.clone(), "default");
+        services.get("kubernetes").await.map_err(|error| error.to_string())?;
         Ok(client)
     })
     .await

@@ -1,8 +1,9 @@
 //! Tells a history to the laboratory and watches.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use ccm_core::cidr::CidrSet;
 use ccm_core::exec::execution::StepError;
 use ccm_core::ids::{ServiceKey, ServiceUid};
 use ccm_core::model::Learned;
@@ -123,6 +124,10 @@ impl Story {
 
     fn key(number: usize) -> ServiceKey {
         ServiceKey::new("shop", SERVICES[number % SERVICES.len()])
+    }
+
+    fn number(key: &ServiceKey) -> usize {
+        SERVICES.iter().position(|name| *name == key.name).expect("known")
     }
 
     fn keys(&self) -> Vec<ServiceKey> {
@@ -337,7 +342,8 @@ impl Story {
         }
         let raw = self.lab.service(key).filter(|raw| wants_us(raw) && !raw.deleting);
         let wanted = raw.map(|raw| oracle::promised(&raw, self.has_firewall())).unwrap_or_default();
-        let old = oracle::exposure(&self.lab, self.account);
+        let mut old = oracle::exposure(&self.lab, self.account);
+        self.add_wishes_of_others(key, &mut old);
         let told = planned.report.notes.iter().filter_map(|note| match note {
             Note::AclItemKept { item, by: _ } => Some(item.to_string()),
             _ => None,
@@ -369,6 +375,35 @@ impl Story {
             self.lab.learned.absorb(outcome.lessons, now);
         }
         false
+    }
+
+    /// An ACL item holds for its whole tier: one that a Service needs also opens the rules of others
+    /// to what these others ask for.
+    fn add_wishes_of_others(&self, key: &ServiceKey, open: &mut Exposure) {
+        if self.has_firewall() {
+            return;
+        }
+        for other in self.keys().into_iter().filter(|other| other != key) {
+            let raw = self.lab.service(&other).expect("it exists");
+            let wanted = oracle::promised(&raw, self.has_firewall());
+            for (at, sources) in self.rules_at(&other, &wanted) {
+                let before = open.entry(at).or_default();
+                *before = before.plus(sources);
+            }
+        }
+    }
+
+    /// Where the rules of a Service take what it asks for.
+    fn rules_at<'a>(
+        &self,
+        key: &ServiceKey,
+        wanted: &'a BTreeMap<u16, CidrSet>,
+    ) -> Vec<((String, u16), &'a CidrSet)> {
+        let rules = self.rules_of(Self::number(key));
+        let places = rules.iter().map(|rule| {
+            (text(rule, "publicip").to_owned(), text(rule, "publicport").parse().expect("a port"))
+        });
+        places.filter_map(|at: (String, u16)| Some((at.clone(), wanted.get(&at.1)?))).collect()
     }
 
     /// Runs until nothing is left to do, an uneventful drift round included.
@@ -422,8 +457,7 @@ impl Story {
     }
 
     fn rules_of_key(&self, key: &ServiceKey) -> Vec<u16> {
-        let number = SERVICES.iter().position(|name| *name == key.name).expect("known");
-        let rules = self.rules_of(number);
+        let rules = self.rules_of(Self::number(key));
         rules.iter().map(|rule| text(rule, "publicport").parse().expect("a port")).collect()
     }
 
