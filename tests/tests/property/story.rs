@@ -73,6 +73,15 @@ fn records(raw: &RawService, rule: &serde_json::Value) -> bool {
     record.zip(entry).is_some_and(|(record, entry)| record.contains(&entry))
 }
 
+/// Whether the model of traffic asks the ACL of the tier.
+fn acl_gates(place: Place) -> bool {
+    matches!(place, Place::TierWithList | Place::TierAllow | Place::TierWithoutList)
+}
+
+fn public_port(rule: &serde_json::Value) -> u16 {
+    text(rule, "publicport").parse().expect("a port")
+}
+
 fn wants_us(raw: &RawService) -> bool {
     raw.service_type.as_deref() == Some("LoadBalancer") && raw.load_balancer_class.is_none()
 }
@@ -112,9 +121,7 @@ impl Story {
         };
         let lab = setup.nodes(&nodes).start();
         let place = history.place;
-        let gates =
-            matches!(place, Place::TierWithList | Place::TierAllow | Place::TierWithoutList);
-        lab.simulator.with(|simulator| simulator.set_acl_gates_traffic(gates));
+        lab.simulator.with(|simulator| simulator.set_acl_gates_traffic(acl_gates(place)));
         // What was there before was not allocated when any Service's address was.
         lab.runtime.pass(3600);
         let before = Inventory::take(&lab, account);
@@ -340,8 +347,7 @@ impl Story {
         if planned.plan.is_empty() {
             return !waits;
         }
-        let raw = self.lab.service(key).filter(|raw| wants_us(raw) && !raw.deleting);
-        let wanted = raw.map(|raw| oracle::promised(&raw, self.has_firewall())).unwrap_or_default();
+        let wanted = self.wanted(key);
         let mut old = oracle::exposure(&self.lab, self.account);
         self.add_wishes_of_others(key, &mut old);
         let told = planned.report.notes.iter().filter_map(|note| match note {
@@ -380,30 +386,26 @@ impl Story {
     /// An ACL item holds for its whole tier: one that a Service needs also opens the rules of others
     /// to what these others ask for.
     fn add_wishes_of_others(&self, key: &ServiceKey, open: &mut Exposure) {
-        if self.has_firewall() {
+        if !acl_gates(self.place) {
             return;
         }
         for other in self.keys().into_iter().filter(|other| other != key) {
-            let raw = self.lab.service(&other).expect("it exists");
-            let wanted = oracle::promised(&raw, self.has_firewall());
-            for (at, sources) in self.rules_at(&other, &wanted) {
-                let before = open.entry(at).or_default();
-                *before = before.plus(sources);
+            let wanted = self.wanted(&other);
+            for rule in self.rules_of(Self::number(&other)) {
+                let port = public_port(&rule);
+                if let Some(sources) = wanted.get(&port) {
+                    let before =
+                        open.entry((text(&rule, "publicip").to_owned(), port)).or_default();
+                    *before = before.plus(sources);
+                }
             }
         }
     }
 
-    /// Where the rules of a Service take what it asks for.
-    fn rules_at<'a>(
-        &self,
-        key: &ServiceKey,
-        wanted: &'a BTreeMap<u16, CidrSet>,
-    ) -> Vec<((String, u16), &'a CidrSet)> {
-        let rules = self.rules_of(Self::number(key));
-        let places = rules.iter().map(|rule| {
-            (text(rule, "publicip").to_owned(), text(rule, "publicport").parse().expect("a port"))
-        });
-        places.filter_map(|at: (String, u16)| Some((at.clone(), wanted.get(&at.1)?))).collect()
+    /// Who may come in to which port of a Service that is ours to serve.
+    fn wanted(&self, key: &ServiceKey) -> BTreeMap<u16, CidrSet> {
+        let raw = self.lab.service(key).filter(|raw| wants_us(raw) && !raw.deleting);
+        raw.map(|raw| oracle::promised(&raw, self.has_firewall())).unwrap_or_default()
     }
 
     /// Runs until nothing is left to do, an uneventful drift round included.
@@ -457,8 +459,7 @@ impl Story {
     }
 
     fn rules_of_key(&self, key: &ServiceKey) -> Vec<u16> {
-        let rules = self.rules_of(Self::number(key));
-        rules.iter().map(|rule| text(rule, "publicport").parse().expect("a port")).collect()
+        self.rules_of(Self::number(key)).iter().map(public_port).collect()
     }
 
     fn delete_all(&mut self) {
