@@ -104,6 +104,7 @@ impl<T: Transport, R: Runtime> Client<T, R> {
                 AddressState::Allocating | AddressState::Reserved | AddressState::Free => false,
             },
             nat: address.source_nat || address.static_nat.is_some(),
+            tags: address.tags,
             load_balancer_rules: rules,
             firewall_rules,
             port_forwards,

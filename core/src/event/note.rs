@@ -28,7 +28,7 @@ pub(super) fn told(code: &str, severity: Severity) -> Told {
     match (code, severity) {
         ("NoEligibleNodes", _) => Told::NoNodes,
         ("OddSpec", _) => Told::Oddity,
-        ("OpenedByOthers", _) => Told::Own(Kind::Normal),
+        ("OpenedByOthers" | "AddressKept", _) => Told::Own(Kind::Normal),
         (_, Severity::Blocked) => Told::Refusal,
         (_, Severity::Warning) => Told::Own(Kind::Warning),
         (_, Severity::Waiting) => Told::Own(Kind::Normal),

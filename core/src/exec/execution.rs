@@ -11,6 +11,7 @@ use crate::exec::lanes::Lanes;
 use crate::exec::output::{AddressUse, Output};
 use crate::exec::resolve::{Outputs, resolve};
 use crate::model::Lessons;
+use crate::observe::ownership::{TAG_KEEP, is_kept_by_tag};
 use crate::plan::action::{Action, Call, CheckAddressUnused, Kind};
 use crate::plan::{Plan, Step, StepId};
 
@@ -257,6 +258,7 @@ fn listed_use(check: &CheckAddressUnused, found: &AddressUse) -> Option<String> 
         allocated,
         held,
         nat,
+        tags,
         load_balancer_rules,
         firewall_rules,
         port_forwards: _,
@@ -267,6 +269,9 @@ fn listed_use(check: &CheckAddressUnused, found: &AddressUse) -> Option<String> 
     }
     if *nat {
         return Some("it is used for NAT".to_owned());
+    }
+    if is_kept_by_tag(tags) {
+        return Some(format!("tag `{TAG_KEEP}` keeps it"));
     }
     if let Some(rule) = load_balancer_rules.first() {
         return Some(format!("load balancer rule {rule} is on it"));

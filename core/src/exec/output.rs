@@ -1,5 +1,7 @@
 //! What a call gives back when it succeeds.
 
+use std::collections::BTreeMap;
+
 use crate::ids::{FirewallRuleId, LoadBalancerRuleId, NetworkAclItemId, ResourceId};
 use crate::plan::action::ResolvedAddress;
 
@@ -53,6 +55,8 @@ pub struct AddressUse {
     pub held: bool,
     /// `issourcenat` or `isstaticnat`.
     pub nat: bool,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
     /// Ids of load balancer rules, in any state but Deleting.
     pub load_balancer_rules: Vec<String>,
     /// Ids of firewall rules, in any state but Deleting.

@@ -27,6 +27,9 @@ pub struct Service {
     /// Annotation `…-address` or `spec.loadBalancerIP`: readable even where the rest of what it
     /// wants is not.
     pub requested_address: Option<Ipv4Addr>,
+    /// Annotation `…-keep-ip`: an address of ours stays allocated when the Service leaves it. A value
+    /// that can't be read keeps it too.
+    pub keeps_address: bool,
     /// What earlier plans wrote on it.
     pub recorded: Recorded,
     /// What is odd about it without making it unusable.

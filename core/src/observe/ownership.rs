@@ -19,6 +19,14 @@ pub const TAG_SERVICE: &str = "k8s-service";
 /// Tag that names the kind of Kubernetes object that [`TAG_SERVICE`] is the uid of.
 pub const TAG_KIND: &str = "k8s-kind";
 
+/// Tag by which people keep an address: it is never released while it bears this.
+pub const TAG_KEEP: &str = "k8s-keep";
+
+/// Whether the tags of an address keep it: [`TAG_KEEP`] with any value but `false`.
+pub fn is_kept_by_tag(tags: &BTreeMap<String, String>) -> bool {
+    tags.iter().any(|(key, value)| key.eq_ignore_ascii_case(TAG_KEEP) && value != "false")
+}
+
 /// Whether an object bears one of our tags. CloudStack compares keys without regard to case.
 pub fn is_tagged(tags: &BTreeMap<String, String>) -> bool {
     let ours = [TAG_CLUSTER, TAG_SERVICE, TAG_KIND];

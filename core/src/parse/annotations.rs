@@ -112,6 +112,8 @@ annotations! {
         "Says who may use the load balancer rules; at most 255 characters, and an empty value means everybody, not nobody.";
     ADDRESS = "address", Ipv4Address, "any free address", User,
         "Asks for this public address and wins over `spec.loadBalancerIP`; beside `…-id` it is a record of the Go controller's fork and asks for nothing.";
+    KEEP_IP = "keep-ip", Boolean, "`false`", User,
+        "Keeps the address allocated when the Service goes, changes its type or moves to another address; whoever wants it then asks for it by `…-address`.";
     VERDICT = "ip-associated-by-controller", Boolean, "not set", Controller,
         "Tells whether the controller associated the address, and so releases it when the Service goes.";
     INTENT = "ip-intent", Intent, "not set", Controller,

@@ -3,7 +3,9 @@
 
 use std::net::Ipv4Addr;
 
-use crate::model::service::Service;
+use crate::ids::PublicIpId;
+use crate::model::record::Verdict;
+use crate::model::service::{Lifecycle, Service};
 use crate::observe::{AddressState, PublicIpAddress};
 use crate::plan::action::ResolvedAddress;
 use crate::plan::planner::Planner;
@@ -53,7 +55,7 @@ pub(super) fn choose(
 ) -> Result<Target, Note> {
     let target = match service.requested_address {
         Some(ip) => choose_requested(planner, service, standing, ip)?,
-        None => choose_own(planner, standing),
+        None => choose_own(planner, service, standing),
     };
     let mut intents = standing.intents.iter();
     match (&target, intents.find(|(_, state)| *state == IntentState::Open)) {
@@ -103,15 +105,38 @@ fn choose_requested(
     }
 }
 
-fn choose_own(planner: &Planner<'_>, standing: &Standing<'_>) -> Target {
+fn choose_own(planner: &Planner<'_>, service: &Service, standing: &Standing<'_>) -> Target {
     let usable = standing
         .addresses
         .iter()
         .find_map(|holding| Some((planner.observed.allocated(&holding.id)?, holding)));
     match usable {
-        Some((found, holding)) => Target::Held { address: resolved(found), ours: holding.ours },
+        Some((found, holding)) => Target::Held {
+            address: resolved(found),
+            ours: match handed_over(planner, service, &found.id) {
+                Some(verdict) => verdict == Verdict::Ours,
+                None => holding.ours,
+            },
+        },
         None => Target::New(None),
     }
+}
+
+/// The verdict on an address that the Services which leave it hand over to one that stays: the
+/// user's, if one of them keeps it.
+pub(super) fn handed_over(
+    planner: &Planner<'_>,
+    service: &Service,
+    address: &PublicIpId,
+) -> Option<Verdict> {
+    let leaving = planner.others_on(address, &service.key).into_iter().filter(|other| {
+        let Some(standing) = planner.standing(&other.key) else { return false };
+        let moved = standing.addresses.first().is_some_and(|current| current.id != *address);
+        let ours = standing.holding(address).is_some_and(|holding| holding.ours);
+        ours && (moved || other.lifecycle != Lifecycle::Wanted)
+    });
+    let verdict = |other: &Service| if other.keeps_address { Verdict::User } else { Verdict::Ours };
+    leaving.map(verdict).max()
 }
 
 /// A Service that joins an address which another one records as ours records it as ours too.
@@ -126,5 +151,6 @@ fn hold(
         let holding = planner.standing(&other.key).and_then(|s| s.holding(&found.id));
         holding.is_some_and(|holding| holding.ours)
     });
-    Target::Held { address: resolved(found), ours: mine || shared }
+    let kept = handed_over(planner, service, &found.id) == Some(Verdict::User);
+    Target::Held { address: resolved(found), ours: (mine || shared) && !kept }
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::ids::PublicIpId;
 use crate::model::service::{Lifecycle, Port, Service};
-use crate::observe::ownership::{Owner, port_of};
-use crate::observe::{LoadBalancerRule, NetworkAclItem, RuleState};
+use crate::observe::ownership::{Owner, TAG_KEEP, is_kept_by_tag, port_of};
+use crate::observe::{LoadBalancerRule, NetworkAclItem, PublicIpAddress, RuleState};
+use crate::parse::annotations;
 use crate::plan::action::{
     Action, CheckAddressUnused, DeleteFirewallRule, DeleteLoadBalancerRule, DeleteNetworkAcl,
     DisassociateIpAddress,
@@ -17,7 +18,7 @@ use crate::plan::planner::{Planner, comes_before};
 use crate::plan::reason::{Disruption, Reason};
 use crate::plan::report::Note;
 use crate::plan::standing::Holding;
-use crate::plan::{StepId, firewall_rule, network_acl};
+use crate::plan::{StepId, firewall_rule, network_acl, standing};
 
 /// Closes a port of an address and deletes its rules. Gives the steps that must be through before
 /// the port number or the address may be used for something else.
@@ -221,16 +222,37 @@ fn kept(
     if !holding.ours {
         return Some(Note::AddressOfUser { address });
     }
+    if let Some(other) = other_user(planner, service, &holding.id) {
+        let by = format!("Service {} uses it too", other.key);
+        return Some(Note::AddressInUse { address, by });
+    }
+    if let Some(by) = keeper(draft, found) {
+        return Some(Note::AddressKept { address, by });
+    }
     if found.source_nat || found.static_nat.is_some() {
         let by = "it is used for NAT".to_owned();
         return Some(Note::AddressInUse { address, by });
     }
     let learned = &planner.desired.learned;
-    let by = other_user(planner, service, &holding.id)
-        .map(|other| format!("Service {} uses it too", other.key))
-        .or_else(|| other_object(planner, draft, &holding.id))
+    let by = other_object(planner, draft, &holding.id)
         .or_else(|| learned.holder(&holding.id, planner.now).map(str::to_owned));
     by.map(|by| Note::AddressInUse { address, by })
+}
+
+/// What says that people keep an address: its tag, or a Service that holds it. An address of which
+/// only an intent speaks was never anybody's: its Service does not keep it.
+fn keeper(draft: &Draft<'_, '_>, found: &PublicIpAddress) -> Option<String> {
+    if is_kept_by_tag(&found.tags) {
+        return Some(format!("tag `{TAG_KEEP}` keeps it"));
+    }
+    let (planner, service) = (draft.planner, draft.service);
+    let own = Some(service).filter(|_| !standing::is_unrecorded(service, draft.standing, found));
+    let others = planner.others_on(&found.id, &service.key).into_iter().filter(|other| {
+        let standing = planner.standing(&other.key);
+        standing.is_some_and(|standing| standing.holding(&found.id).is_some())
+    });
+    let keeper = own.into_iter().chain(others).find(|service| service.keeps_address)?;
+    Some(format!("annotation `{}` of Service {} keeps it", annotations::KEEP_IP, keeper.key))
 }
 
 /// Whether an address of ours that a Service leaves stays for what others have on it: the Service
@@ -241,18 +263,25 @@ pub(super) fn is_waited_for(draft: &Draft<'_, '_>, holding: &Holding) -> bool {
         && matches!(kept(planner, service, draft, holding), Some(Note::AddressInUse { .. }))
 }
 
-/// Why a Service must go on recording an address that it leaves: another one uses it and does not
-/// record yet that it is ours.
+/// Why a Service must go on recording an address that it leaves: of those that stay, none records
+/// yet that it is ours. One that its Service keeps is the user's from then on, for all of them.
 pub(super) fn hand_over_pending(
     planner: &Planner<'_>,
     service: &Service,
     holding: &Holding,
 ) -> Option<Note> {
-    let other = other_user(planner, service, &holding.id).filter(|_| holding.ours)?;
-    let theirs = planner.standing(&other.key).and_then(|standing| standing.holding(&holding.id));
+    let ours = |other: &Service| {
+        let standing = planner.standing(&other.key);
+        standing.and_then(|standing| standing.holding(&holding.id)).is_some_and(|held| held.ours)
+    };
+    let mut others = other_users(planner, service, &holding.id).filter(|_| holding.ours);
+    let other = if service.keeps_address {
+        others.find(|other| ours(other))?
+    } else {
+        others.next().filter(|other| !ours(other))?
+    };
     let (address, service) = (holding.id.clone(), other.key.clone());
-    let handed = theirs.is_some_and(|theirs| theirs.ours);
-    (!handed).then_some(Note::VerdictNotHandedOver { address, service })
+    Some(Note::VerdictNotHandedOver { address, service })
 }
 
 /// A Service that goes on using the address, or that goes later than this one: whoever goes last
@@ -262,7 +291,15 @@ pub(super) fn other_user<'a>(
     service: &Service,
     address: &PublicIpId,
 ) -> Option<&'a Service> {
-    planner.others_on(address, &service.key).into_iter().find(|other| match other.lifecycle {
+    other_users(planner, service, address).next()
+}
+
+fn other_users<'a>(
+    planner: &Planner<'a>,
+    service: &Service,
+    address: &PublicIpId,
+) -> impl Iterator<Item = &'a Service> {
+    planner.others_on(address, &service.key).into_iter().filter(|other| match other.lifecycle {
         Lifecycle::Wanted => true,
         Lifecycle::Deleting | Lifecycle::OtherType | Lifecycle::OtherClass => {
             let leaving = service.lifecycle != Lifecycle::Wanted;

@@ -192,12 +192,14 @@ notes! {
     LeftAlone RuleOfUnknownService { rule: LoadBalancerRuleId, cluster: ClusterId, service: ServiceUid } => "rule {rule} was made for Service {service} of cluster {cluster}, which is not here",
     /// The address stays because it was the user's.
     LeftAlone AddressOfUser { address: Ipv4Addr } => "address {address} was not associated by us; it stays allocated",
+    /// The address stays because people keep it.
+    LeftAlone AddressKept { address: Ipv4Addr, by: String } => "address {address} stays allocated: {by}",
     /// The address stays because others use it.
     Warning AddressInUse { address: Ipv4Addr, by: String } => "address {address} is ours but stays: {by}",
     /// The address stays for want of proof.
     Warning AddressUnproven { address: Ipv4Addr } => "nothing proves that address {address} was associated for this Service; it stays allocated when the Service goes: release it by hand if it was",
     /// Another Service must record the address as ours first.
-    Waiting VerdictNotHandedOver { address: PublicIpId, service: ServiceKey } => "address {address} is ours and goes over to Service {service}, which has not recorded it yet",
+    Waiting VerdictNotHandedOver { address: PublicIpId, service: ServiceKey } => "address {address} goes over to Service {service}, which has not recorded yet whether it is ours",
     /// The adopted ACL item stays.
     LeftAlone AclItemKept { item: NetworkAclItemId, by: String } => "ACL item {item} stays: {by}",
     /// Tags are wanted and can't be had.

@@ -452,6 +452,16 @@ pub(super) fn has_unrecorded_address(
     })
 }
 
+/// Whether an associate call of the Service gave this address, and its record does not speak of it.
+pub(super) fn is_unrecorded(
+    service: &Service,
+    standing: &Standing<'_>,
+    address: &PublicIpAddress,
+) -> bool {
+    let is_done = |state: &IntentState| *state == IntentState::Done(address.id.clone());
+    standing.intents.iter().any(|(_, state)| is_done(state)) && !records(service, address)
+}
+
 /// Whether an address that the job of an intent gave was released and allocated again since. Only
 /// the end of the time is looked at: CloudStack's clock and ours may differ.
 fn came_later(address: &PublicIpAddress, intent: &Intent) -> bool {

@@ -1,7 +1,7 @@
 //! What a refused Service still gets: its rules stay as they are, but follow the nodes. Otherwise
 //! a mistake in a Service would take it down with the next roll of the nodes. It takes over an
-//! address that it asks for from a Service that goes, so that whoever goes last releases it; and it
-//! records one that was associated for it.
+//! address from a Service that goes, with its verdict, so that whoever goes last releases it or not;
+//! and it records one that was associated for it.
 //!
 //! 1. The Service records what it has, and all of it is there.
 //! 2. The members of a rule are known, and it has some: one that serves nobody is not opened by
@@ -9,11 +9,9 @@
 //! 3. The digests of rules that change are dropped before the first change; they are written again
 //!    with the first plan that is not refused.
 
-use crate::model::record::Record;
-use crate::model::service::{Lifecycle, Service};
-use crate::observe::LoadBalancerRule;
-use crate::observe::RuleState;
+use crate::model::record::{Record, Verdict};
 use crate::observe::ownership::port_of;
+use crate::observe::{LoadBalancerRule, PublicIpAddress, RuleState};
 use crate::plan::action::{
     Action, AddressDraft, AssignToLoadBalancerRule, Edit, PlannedPatch, Ref,
     RemoveFromLoadBalancerRule,
@@ -50,42 +48,44 @@ fn record_associated(draft: &mut Draft<'_, '_>) -> bool {
     writes::add(draft, "service/record", patch, &After::new(), Reason::RecordBeforeUse).is_some()
 }
 
-/// Records the requested address as ours, if a Service that goes holds it so and waits for us.
+/// Records the verdict on an address that a Service which leaves it hands over: it waits for that.
 fn take_over(draft: &mut Draft<'_, '_>) -> bool {
-    let observed = draft.planner.observed;
-    let requested = draft.service.requested_address;
-    let Some(found) = requested.and_then(|ip| observed.address_by_ip(ip)) else { return false };
-    let held = |service: &Service| {
-        let holding = draft.planner.standing(&service.key).and_then(|s| s.holding(&found.id));
-        holding.is_some_and(|holding| holding.ours)
-    };
-    let others = draft.planner.others_on(&found.id, &draft.service.key);
-    let handed = others.into_iter().any(|o| o.lifecycle != Lifecycle::Wanted && held(o));
-    if !handed || held(draft.service) {
-        return false;
-    }
+    let Some((found, ours)) = handed_over(draft) else { return false };
     let mut record = match &draft.service.recorded.record {
         Some(record) => without_digests_of(draft, record, &[]),
         None => writes::record_of_standing(draft),
     };
-    record.addresses.retain(|entry| match &entry.address {
-        Ref::Existing(address) => address.id != found.id,
-        Ref::Pending(_) => true,
-    });
     let address = Ref::Existing(public_ip::resolved(found));
-    record.addresses.push(AddressDraft { address, ours: true });
+    match record.addresses.iter_mut().find(|entry| entry.address == address) {
+        Some(entry) => entry.ours = ours,
+        None => record.addresses.push(AddressDraft { address, ours }),
+    }
     let verdict = match record.addresses.len() {
-        1 => service_patch::verdict(draft.service, true),
+        1 => service_patch::verdict(draft.service, ours),
         _ => Edit::Keep,
     };
     let patch = PlannedPatch {
         finalizer: service_patch::finalizer(draft.service),
         verdict,
-        record: Edit::Set(record),
+        record: service_patch::record(draft.service, &record),
         ..service_patch::empty(draft.service)
     };
-    writes::add(draft, "service/record", patch, &After::new(), Reason::AddressHandedOver);
-    true
+    let reason = Reason::AddressHandedOver;
+    writes::add(draft, "service/record", patch, &After::new(), reason).is_some()
+}
+
+/// The address with the verdict to record, if it is not the recorded one: of the requested address,
+/// and of those that the Service has.
+fn handed_over<'a>(draft: &Draft<'a, '_>) -> Option<(&'a PublicIpAddress, bool)> {
+    let (planner, service) = (draft.planner, draft.service);
+    let requested = service.requested_address.and_then(|ip| planner.observed.address_by_ip(ip));
+    let held = draft.standing.addresses.iter();
+    let held = held.filter_map(|holding| planner.observed.addresses.get(&holding.id));
+    requested.into_iter().chain(held).find_map(|found| {
+        let ours = public_ip::handed_over(planner, service, &found.id)? == Verdict::Ours;
+        let recorded = draft.standing.holding(&found.id).is_some_and(|holding| holding.ours);
+        (recorded != ours).then_some((found, ours))
+    })
 }
 
 /// Plans the members of every rule that a refused Service has.

@@ -71,6 +71,7 @@ fn address_of_another_account_is_refused() {
         let web = pinned(story, "203.0.113.53");
         story.stay("a new Service asks for an address of another account", &web);
         assert_eq!(story.lab.changing_calls(), Vec::<&str>::new());
+        story.answers(CLIENT, "203.0.113.53", 80, &[]);
     });
 }
 
@@ -79,6 +80,7 @@ fn address_of_a_network_without_nodes_is_refused() {
     golden("addresses/other-network", Setup::standard, |story| {
         let web = pinned(story, "203.0.113.51");
         story.stay("a new Service asks for an address of another network", &web);
+        story.answers(CLIENT, "203.0.113.51", 80, &[]);
     });
 }
 
@@ -87,6 +89,7 @@ fn static_nat_address_is_refused() {
     golden("addresses/static-nat", Setup::standard, |story| {
         let web = pinned(story, "203.0.113.52");
         story.stay("a new Service asks for a static NAT address", &web);
+        story.answers(CLIENT, "203.0.113.52", 80, &[]);
     });
 }
 
@@ -99,6 +102,7 @@ fn source_nat_address_is_used_when_asked_for_and_never_released() {
         story.lab.delete(&web);
         story.change("the Service is deleted", &web);
         assert!(story.holds("203.0.113.1"));
+        story.answers(CLIENT, "203.0.113.1", 80, &[]);
     });
 }
 
@@ -154,6 +158,7 @@ fn services_share_an_address_and_the_last_one_releases_it() {
         story.lab.delete(&api);
         story.change("the second Service is deleted", &api);
         assert!(!story.holds(FREE));
+        story.answers(CLIENT, FREE, 8080, &[]);
     });
 }
 

@@ -37,6 +37,41 @@ fn own_address_with_an_object_of_somebody_else_is_kept() {
         assert_eq!(story.lab.service(&web), None);
         assert!(story.holds(FIRST));
         assert_eq!(story.listed("listFirewallRules", "firewallrule").len(), 1);
+        story.answers(CLIENT, FIRST, 80, &[]);
+    });
+}
+
+#[test]
+fn kept_address_stays_and_serves_the_next_service() {
+    golden("deletion/kept-address", Setup::standard, |story| {
+        let web = story.lab.create("web", |raw| {
+            raw.annotations.insert(annotation("keep-ip"), "true".to_owned());
+        });
+        story.settle(&web);
+        story.lab.delete(&web);
+        story.change("the Service is deleted", &web);
+        assert_eq!(story.lab.service(&web), None);
+        assert!(story.holds(FIRST));
+        story.answers(CLIENT, FIRST, 80, &[]);
+        let next = story.lab.create("next", |raw| raw.load_balancer_ip = Some(FIRST.to_owned()));
+        story.change("the next Service asks for the address", &next);
+        story.answers(CLIENT, FIRST, 80, &["node-1", "node-2", "node-3"]);
+    });
+}
+
+#[test]
+fn address_with_a_tag_that_protects_it_is_kept() {
+    golden("deletion/protected-address", Setup::standard, |story| {
+        let web = story.lab.create("web", |_| ());
+        story.settle(&web);
+        let id = story.address_id(FIRST);
+        let what = [("resourceids", id.as_str()), ("resourcetype", "PublicIpAddress")];
+        let tag = [("tags[0].key", "k8s-keep"), ("tags[0].value", "true")];
+        story.lab.by_hand("createTags", &[what, tag].concat());
+        story.lab.delete(&web);
+        story.change("the Service is deleted", &web);
+        assert!(story.holds(FIRST));
+        story.answers(CLIENT, FIRST, 80, &[]);
     });
 }
 
@@ -101,9 +136,11 @@ fn adopted_address_is_released_if_it_was_allocated_for_the_service() {
             let web = story.lab.create("web", adopted);
             story.change("the Service is adopted", &web);
             assert_eq!(story.lab.changing_calls(), Vec::<&str>::new());
+            story.answers(CLIENT, FIRST, 80, &["node-1", "node-2", "node-3"]);
             story.lab.delete(&web);
             story.change("the Service is deleted", &web);
             assert!(!story.holds(FIRST));
+            story.answers(CLIENT, FIRST, 80, &[]);
         },
     );
 }
@@ -132,8 +169,10 @@ fn adoption_and_deletion_in_one_step_prove_the_same() {
         |story| {
             let web = story.lab.create("web", adopted);
             story.lab.delete(&web);
+            story.answers(CLIENT, FIRST, 80, &["node-1", "node-2", "node-3"]);
             story.change("the Service was deleted while no controller ran", &web);
             assert!(!story.holds(FIRST));
+            story.answers(CLIENT, FIRST, 80, &[]);
             assert_eq!(story.lab.service(&web), None);
         },
     );
@@ -150,8 +189,10 @@ fn verdict_of_the_go_controller_decides() {
                 raw.annotations.insert(annotation("ip-associated-by-controller"), "true".into());
             });
             story.lab.delete(&web);
+            story.answers(CLIENT, FIRST, 80, &["node-1", "node-2", "node-3"]);
             story.change("an address that the Go controller associated", &web);
             assert!(!story.holds(FIRST));
+            story.answers(CLIENT, FIRST, 80, &[]);
         },
     );
 }
@@ -163,10 +204,12 @@ fn stripped_record_is_written_again_and_the_descriptions_prove() {
         story.settle(&web);
         story.lab.edit(&web, |raw| raw.annotations.clear());
         story.change("a deployment tool removed what it does not know", &web);
+        story.answers(CLIENT, FIRST, 80, &["node-1", "node-2", "node-3"]);
         story.lab.edit(&web, |raw| raw.annotations.clear());
         story.lab.delete(&web);
         story.change("it did so again, and the Service is deleted", &web);
         assert!(!story.holds(FIRST));
+        story.answers(CLIENT, FIRST, 80, &[]);
         assert_eq!(story.listed("listFirewallRules", "firewallrule").len(), 0);
     });
 }

@@ -6,6 +6,7 @@
 //! change in it is executed, a second plan must be empty, and traffic must go where the
 //! documentation says.
 
+mod address_table;
 mod addresses;
 mod adoption;
 mod deletion;

@@ -1,5 +1,7 @@
 //! Fresh reads of one address, before it is released.
 
+use std::collections::BTreeMap;
+
 use ccm_core::exec::error::Fault;
 use ccm_core::exec::output::{AddressUse, Output};
 use ccm_core::plan::action::{Call, CheckAddressUnused};
@@ -39,6 +41,7 @@ async fn a_fresh_read_says_what_is_on_an_address() {
             allocated: Some("2026-12-01T20:00:00+0000".to_owned()),
             held: true,
             nat: false,
+            tags: BTreeMap::new(),
             load_balancer_rules: vec!["r2".to_owned()],
             firewall_rules: Vec::new(),
             port_forwards: vec!["f1".to_owned(), "f2".to_owned()],

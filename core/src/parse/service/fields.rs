@@ -107,6 +107,11 @@ pub(super) fn boolean(
     }
 }
 
+/// Annotation `…-keep-ip`, for a Service that goes: what can't be read must not cost an address.
+pub(super) fn keeps_address(raw: &RawService) -> bool {
+    raw.annotations.get(annotations::KEEP_IP).is_some_and(|value| value != "false")
+}
+
 /// Networks in CIDR notation. Blanks around them are trimmed, host bits are kept.
 pub(super) fn cidrs<'a>(
     entries: impl IntoIterator<Item = &'a str>,

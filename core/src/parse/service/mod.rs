@@ -49,6 +49,7 @@ pub fn service(raw: &RawService, context: &ParseContext) -> Service {
         lifecycle: lifecycle(raw),
         spec,
         requested_address,
+        keeps_address: fields::keeps_address(raw),
         recorded,
         warnings,
     }
@@ -117,6 +118,7 @@ fn spec(
         hostname: fields::hostname(raw, warnings, &mut errors),
     };
     let requested_address = fields::requested_address(raw, warnings, &mut errors);
+    fields::boolean(raw, annotations::KEEP_IP, false, &mut errors);
     match ParseErrors::new(errors) {
         None => (requested_address, Ok(spec)),
         Some(errors) => (requested_address, Err(errors)),

@@ -478,6 +478,7 @@ fn service() -> Service {
             hostname: None,
         }),
         requested_address: None,
+        keeps_address: false,
         recorded: Recorded { finalizer: true, record: Some(record), ..Recorded::default() },
         warnings: Vec::new(),
     }

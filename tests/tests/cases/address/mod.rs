@@ -1,6 +1,7 @@
 //! Cases 2: the addresses of a Service.
 
 mod changed;
+mod kept;
 mod new;
 mod proof;
 mod requested;
