@@ -1,9 +1,9 @@
 //! Whose is a load balancer rule? Proof from strongest to weakest: tag, description, a name with
 //! the Service's uid on an address that the Service records, the record itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ids::{ServiceKey, ServiceUid};
+use crate::ids::{PublicIpId, ServiceKey, ServiceUid};
 use crate::model::Desired;
 use crate::model::mark::Mark;
 use crate::model::policy::Policy;
@@ -63,6 +63,8 @@ pub struct Owners<'a> {
     by_load_balancer: BTreeMap<String, &'a Service>,
     by_fork_prefix: BTreeMap<String, &'a Service>,
     by_recorded_rule: BTreeMap<(&'a str, Port), &'a Service>,
+    /// Addresses of the rules that bear our mark, of each Service.
+    marked_at: BTreeMap<ServiceUid, BTreeSet<&'a PublicIpId>>,
 }
 
 impl<'a> Owners<'a> {
@@ -83,6 +85,7 @@ impl<'a> Owners<'a> {
                 .collect(),
             by_fork_prefix: services().map(|s| (fork_prefix(policy, &s.key), s)).collect(),
             by_recorded_rule,
+            marked_at: marked_addresses(observed),
         }
     }
 
@@ -119,7 +122,7 @@ impl<'a> Owners<'a> {
         let service = match rule_name::read(&rule.name, rule.public_port) {
             NamedBy::Controller { load_balancer, .. } | NamedBy::InTree { load_balancer } => {
                 let service = *self.by_load_balancer.get(&load_balancer)?;
-                (self.records(service, rule) || is_adoptable(service)).then_some(service)
+                (self.records(service, rule) || self.is_adoptable(service, rule)).then_some(service)
             }
             NamedBy::Fork { prefix } => {
                 let service = *self.by_fork_prefix.get(&prefix)?;
@@ -137,6 +140,13 @@ impl<'a> Owners<'a> {
         self.records(service, rule).then(|| Owner::Service(service.key.clone(), Proof::Recorded))
     }
 
+    /// The Go controller leaves the finalizer, and no record of ours. Where rules bear our mark, the
+    /// record is lost, and what we adopted is on their addresses.
+    fn is_adoptable(&self, service: &Service, rule: &LoadBalancerRule) -> bool {
+        let left = service.recorded.finalizer && service.recorded.record.is_none();
+        left && self.marked_at.get(&service.uid).is_none_or(|at| at.contains(&rule.address))
+    }
+
     fn may_own(&self, service: &Service, rule: &LoadBalancerRule) -> bool {
         service.recorded.record.is_none() || self.records(service, rule)
     }
@@ -150,6 +160,22 @@ impl<'a> Owners<'a> {
     }
 }
 
+fn marked_addresses(observed: &Observed) -> BTreeMap<ServiceUid, BTreeSet<&PublicIpId>> {
+    let mut found: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for rule in observed.rules.values() {
+        if let Some(service) = marked_for(rule) {
+            found.entry(service).or_default().insert(&rule.address);
+        }
+    }
+    found
+}
+
+/// The Service that a tag or our description names.
+fn marked_for(rule: &LoadBalancerRule) -> Option<ServiceUid> {
+    let tagged = rule.tags.get(TAG_SERVICE).and_then(|uid| ServiceUid::parse(uid).ok());
+    tagged.or_else(|| Some(Mark::parse(rule.description.as_deref()?)?.service))
+}
+
 /// The public port that a rule serves. One without a protocol is served as tcp.
 pub fn port_of(rule: &LoadBalancerRule) -> Port {
     use crate::model::service::Transport;
@@ -158,11 +184,6 @@ pub fn port_of(rule: &LoadBalancerRule) -> Port {
         Some(Err(_)) | None => Transport::Tcp,
     };
     Port { transport, number: rule.public_port }
-}
-
-/// The Go controller and its fork leave the finalizer and no record of ours.
-fn is_adoptable(service: &Service) -> bool {
-    service.recorded.finalizer && service.recorded.record.is_none()
 }
 
 fn fork_prefix(policy: &Policy, key: &ServiceKey) -> String {

@@ -3,12 +3,13 @@
 use ccm_core::plan::Planned;
 use ccm_core::plan::report::Severity;
 use ccm_simulator::world;
-use ccm_tests::lab::{Lab, Setup};
+use ccm_tests::lab::{Lab, Setup, port};
 use jiff::ToSpan as _;
 
 use crate::support::{
     A, B, CLIENT, USERS, accepted, all_nodes, allocated, annotate, assert_nothing_planned,
-    commands, left_by_go, prefix, says, served_by_go, set_node, severity, status, strip,
+    commands, left_by_go, load_balancer_name, prefix, rule, says, served_by_go, set_node, severity,
+    status, strip,
 };
 
 fn last_change(planned: &Planned) -> Option<&'static str> {
@@ -275,5 +276,61 @@ fn c104_a_stripped_service_dies_half_way_through_its_deletion() {
         lab.recover(&web);
         assert_eq!(lab.service(&web), None);
         assert_eq!(lab.objects().addresses(), before, "died after {died_after}");
+    }
+}
+
+#[test]
+fn c104_a_stripped_service_takes_no_rule_by_its_name_elsewhere() {
+    for deleted in [false, true] {
+        let mut setup = Setup::standard();
+        let name = format!("{}-tcp-8080", load_balancer_name("web"));
+        setup.world.rules.push(rule(&name, USERS, 8080));
+        let mut lab = setup.start();
+        let before = lab.objects();
+        let web = lab.create("web", |_| ());
+        lab.settle(&web);
+        let calls = lab.changing_calls().len();
+        lab.edit(&web, strip);
+        lab.restart();
+        if deleted {
+            lab.delete(&web);
+            lab.settle(&web);
+            assert_eq!(lab.objects().changes_since(&before), Vec::<String>::new());
+        } else {
+            lab.settle(&web);
+            assert_eq!(lab.changing_calls().len(), calls);
+        }
+    }
+}
+
+#[test]
+fn c104_a_stripped_service_keeps_the_rules_that_it_adopted() {
+    for synced in [false, true] {
+        let mut setup = left_by_go(Setup::standard(), "web", allocated("203.0.113.60"));
+        let name = format!("{}-tcp-443", load_balancer_name("web"));
+        setup.world.rules.push(rule(&name, "203.0.113.60", 443));
+        let mut lab = setup.start();
+        let web = lab.create("web", |raw| {
+            served_by_go(raw, "203.0.113.60");
+            annotate(raw, "ip-associated-by-controller", "true");
+            raw.ports.push(port("https", "TCP", 443, 30443));
+        });
+        lab.settle(&web);
+        lab.edit(&web, |raw| raw.ports[1].node_port = Some(31443));
+        lab.settle(&web);
+        let described = |port| !lab.objects().rule(port).text("description").is_empty();
+        assert_eq!([80, 443].map(described), [false, true]);
+        let calls = lab.changing_calls().len();
+        lab.edit(&web, strip);
+        lab.restart();
+        if synced {
+            lab.settle(&web);
+            assert_eq!(lab.changing_calls().len(), calls);
+        }
+        lab.delete(&web);
+        lab.settle(&web);
+        let left = lab.objects();
+        assert!(left.rules().is_empty() && left.firewall_rules().is_empty(), "{left:#?}");
+        assert!(!left.addresses().contains(&"203.0.113.60".to_owned()));
     }
 }
