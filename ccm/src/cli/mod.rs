@@ -207,6 +207,25 @@ optional does not count.
   kubectl -n kube-system exec deploy/cloud-controller-manager -- \\
       /app/cloudstack-ccm check-permissions --cloud-config /config/cloud-config")]
     CheckPermissions(CheckPermissionsArgs),
+    /// Remove what is left of a cluster that is gone: its addresses, rules and openings
+    #[command(after_help = "\
+What is left of a cluster tells of it: descriptions of load balancer rules, reasons of ACL items, tags.
+From them the plan is made, shown, and carried out once you have typed the cluster's id. Only what
+is proven goes. What looks as if it were of this cluster and is not proven is listed apart: rules that
+name none, firewall rules on addresses that people allocated. An address that bears the tag k8s-keep
+stays; annotation keep-ip went with its Service and tells nothing any more.
+
+No cluster is asked, it may be gone. With --kubeconfig or --context, Services of that cluster are left
+alone, and what they record: give it if some of them live on under another cluster id, or to remove
+what is left of Services that were taken out of a living cluster by force.
+
+Exit codes: 0 nothing is left or all was removed, 1 error or a failed step, 4 the world moved meanwhile.
+With --dry-run --detailed-exitcode: 2 something is left.
+
+  cloudstack-ccm cleanup --cloud-config cloud.conf                        # which clusters are there
+  cloudstack-ccm cleanup --cloud-config cloud.conf --cluster-id old --dry-run
+  cloudstack-ccm cleanup --cloud-config cloud.conf --cluster-id old")]
+    Cleanup(CleanupArgs),
     /// Serve a CloudStack model over HTTP, to try things on
     #[command(after_help = "\
 It speaks CloudStack's API: signatures, async jobs, paging, roles, the differences between releases.
@@ -359,6 +378,32 @@ pub struct CheckPermissionsArgs {
     /// Form of the answer on stdout.
     #[arg(long, value_name = "FORM", default_value = "human")]
     pub output: Form,
+}
+
+/// Flags of `cleanup`.
+#[derive(Debug, Args)]
+pub struct CleanupArgs {
+    /// CloudStack, and the cluster: only the flag --cluster-id says which one.
+    #[command(flatten)]
+    pub connect: ConnectArgs,
+    /// Kubeconfig of a cluster that lives: its Services are left alone [default: no cluster is asked].
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig; alone, of the one that other commands take.
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    /// Show what is left, and remove nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Don't ask.
+    #[arg(long, conflicts_with = "dry_run")]
+    pub yes: bool,
+    /// Form of the plan on stdout.
+    #[arg(long, value_name = "FORM", default_value = "human")]
+    pub output: Form,
+    /// With --dry-run: exit with 2 if something is left.
+    #[arg(long, requires = "dry_run")]
+    pub detailed_exitcode: bool,
 }
 
 /// Flags of `simulate`.

@@ -64,6 +64,11 @@ async fn from_files(
              cluster, `plan --kubeconfig` without --services"
         );
     }
+    made_up(saved, config, console).await
+}
+
+/// For Services that no cluster has.
+pub(super) async fn made_up(saved: &SavedPlan, config: &Config, console: Console) -> Result<Exit> {
     let stopped = stop_on_interrupt(console);
     let goes_on = || !stopped.load(Ordering::Relaxed);
     Apply::new(saved, config, &saved.objects, console, &goes_on)?.all().await

@@ -36,7 +36,7 @@ pub(super) async fn run(args: &PlanArgs, console: Console) -> Result<Exit> {
 }
 
 /// As of the moment when CloudStack was read, so that a snapshot leads to the same plan.
-fn document(inputs: &Snapshot, only: &[ServiceKey]) -> Result<Document> {
+pub(super) fn document(inputs: &Snapshot, only: &[ServiceKey]) -> Result<Document> {
     let Snapshot { kind: _, format_version: _, policy, objects, cloud } = inputs;
     let desired = driver::desire(objects, policy, Learned::default());
     let observed = Observed::new(cloud.clone());

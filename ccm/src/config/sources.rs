@@ -32,6 +32,11 @@ impl Overrides {
         self.0.insert(setting, value.into());
         Ok(())
     }
+
+    /// Whether there is a flag for a setting.
+    pub fn has(&self, setting: Setting) -> bool {
+        self.0.contains_key(&setting)
+    }
 }
 
 /// A value and where it was set.

@@ -5,6 +5,7 @@
     reason = "a helper that fails fails its test"
 )]
 
+mod cleanup;
 mod demo;
 mod errors;
 mod harness;

@@ -155,6 +155,11 @@ impl Observed {
         self.acl_items.listed().into_iter().flat_map(BTreeMap::values)
     }
 
+    /// Firewall rules of all addresses.
+    pub fn firewall_rules(&self) -> impl Iterator<Item = &FirewallRule> {
+        self.firewall_rules.values()
+    }
+
     /// Items of an ACL list.
     pub fn acl_items_of<'a>(
         &'a self,

@@ -6,6 +6,7 @@
 
 pub mod index;
 pub mod machines;
+pub mod orphan;
 pub mod ownership;
 pub mod scope;
 

@@ -7,6 +7,7 @@ mod adoption;
 mod deletion;
 mod firewall;
 mod member;
+mod orphans;
 mod project;
 mod real_server;
 mod renamed;
