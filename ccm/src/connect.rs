@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::fs;
+use std::ffi::OsString;
 
 use anyhow::{Context as _, Result, bail};
 use ccm_cloudstack::{
     Client, Credentials, HttpOptions, HttpTransport, Options, PostPolicy, Runtime,
+    TransportConfigError,
 };
 use ccm_core::ids::{ClusterId, ProjectId};
 use ccm_core::model::policy::{Mode, Policy};
@@ -18,6 +19,7 @@ use tracing::{info, warn};
 use crate::cli::{ConnectArgs, ManifestArgs};
 use crate::config::{Config, Tls};
 use crate::controller::reload::{self, Reading};
+use crate::files;
 use crate::ports::Objects;
 
 /// Reads the configuration; warns of what is risky.
@@ -27,8 +29,9 @@ pub(crate) fn config(args: &ConnectArgs) -> Result<Config> {
 
 /// Where settings come from.
 pub(crate) fn source(args: &ConnectArgs) -> reload::Source {
-    let utf8 = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-        Some((name.into_string().ok()?, value.into_string().ok()?))
+    // What is no Unicode in a value shows as U+FFFD, which no setting takes.
+    let utf8 = |(name, value): (OsString, OsString)| {
+        Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
     };
     let environment: BTreeMap<String, String> = env::vars_os().filter_map(utf8).collect();
     reload::Source { path: args.cloud_config.clone(), environment, flags: args.settings.0.clone() }
@@ -52,7 +55,8 @@ pub(crate) fn client<R: Runtime>(
     let extra_certificates = match &config.tls {
         Tls::System | Tls::NoVerification => None,
         Tls::CaFile(path) => Some(
-            fs::read(path).with_context(|| format!("ca-file {} can't be read", path.display()))?,
+            files::bytes(path, files::CERTIFICATES_LIMIT)
+                .with_context(|| format!("ca-file {} can't be read", path.display()))?,
         ),
     };
     let defaults = HttpOptions::new(config.api_url.as_str());
@@ -62,7 +66,8 @@ pub(crate) fn client<R: Runtime>(
         connect_timeout: config.connect_timeout,
         request_timeout: config.request_timeout,
         ..defaults
-    })?;
+    })
+    .map_err(|error| located(error, &config.tls))?;
     let options = Options {
         project: project.cloned(),
         page_size: config.page_size,
@@ -77,6 +82,20 @@ pub(crate) fn client<R: Runtime>(
     let credentials =
         Credentials::new(config.credentials.api_key(), config.credentials.secret_key());
     Ok(Client::new(transport, runtime, credentials, options))
+}
+
+/// Names the file, if certificates in it are what is wrong.
+fn located(error: TransportConfigError, tls: &Tls) -> anyhow::Error {
+    let of_certificates = matches!(
+        error,
+        TransportConfigError::Certificates(_) | TransportConfigError::NoCertificate
+    );
+    match tls {
+        Tls::CaFile(path) if of_certificates => {
+            anyhow::Error::new(error).context(format!("ca-file {} can't be used", path.display()))
+        }
+        Tls::CaFile(_) | Tls::System | Tls::NoVerification => error.into(),
+    }
 }
 
 /// The policy for Services that come from files.

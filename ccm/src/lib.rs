@@ -12,6 +12,7 @@ mod connect;
 mod console;
 pub mod controller;
 pub mod driver;
+mod files;
 pub mod metrics;
 mod moved;
 pub mod ports;

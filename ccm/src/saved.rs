@@ -10,9 +10,9 @@ use ccm_core::observe::CloudState;
 use ccm_core::render::document::Document;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use thiserror::Error;
 
+use crate::files;
 use crate::ports::Objects;
 
 /// The format of both kinds of file. Readers take every minor version of their major one.
@@ -104,15 +104,14 @@ pub enum FileError {
         source: io::Error,
     },
     /// It has another content.
-    #[error("{} is not a {expected} that this version can read", path.display())]
+    #[error("{} is not a {expected} that this version can read: {cause}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
         /// The kind that was expected.
         expected: &'static str,
-        /// Where, and what is wrong.
-        #[source]
-        source: serde_json::Error,
+        /// What is wrong, and where.
+        cause: String,
     },
     /// It is something else.
     #[error("{} is {found}, and {expected} was expected{}", path.display(), hint(expected))]
@@ -144,26 +143,57 @@ fn hint(expected: &str) -> &'static str {
 
 fn read<T: DeserializeOwned>(path: &Path, expected: &'static str) -> Result<T, FileError> {
     let named = || path.to_owned();
-    let text = fs::read_to_string(path)
+    let text = files::text(path, files::SAVED_LIMIT)
         .map_err(|source| FileError::Unreadable { path: named(), source })?;
-    let malformed = |source| FileError::Malformed { path: named(), expected, source };
-    let value: Value = serde_json::from_str(&text).map_err(malformed)?;
-    let field = |name| value.get(name).and_then(Value::as_str);
-    match field("kind") {
+    let malformed = |error: serde_json::Error| FileError::Malformed {
+        path: named(),
+        expected,
+        cause: cause(&error),
+    };
+    let Head { kind, format_version } = serde_json::from_str(&text).map_err(malformed)?;
+    match kind {
         Some(kind) if kind == expected => {}
         kind => {
-            let found = kind.map_or("no file of ours".to_owned(), |kind| format!("a {kind}"));
+            let found = match kind {
+                Some(kind) => format!("a {}", shown(&kind)),
+                None => "no file of ours".to_owned(),
+            };
             return Err(FileError::Kind { path: named(), found, expected });
         }
     }
-    match field("formatVersion") {
+    match format_version {
         Some(version) if version.split('.').next() == Some("1") => {}
         version => {
-            let found = version.unwrap_or("none").to_owned();
+            let found = version.map_or_else(|| "none".to_owned(), |version| shown(&version));
             return Err(FileError::Format { path: named(), found });
         }
     }
     serde_json::from_str(&text).map_err(malformed)
+}
+
+/// What says whether the rest of a file can be read.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Head {
+    kind: Option<String>,
+    format_version: Option<String>,
+}
+
+/// What is wrong, and where; it may repeat what stands there, of which the beginning is enough.
+fn cause(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.char_indices().nth(300) {
+        Some((end, _)) => {
+            let beginning = text.get(..end).unwrap_or_default();
+            format!("{beginning}… at line {} column {}", error.line(), error.column())
+        }
+        None => text,
+    }
+}
+
+/// At most 40 characters.
+fn shown(text: &str) -> String {
+    text.chars().take(40).collect()
 }
 
 /// Who may read a file that is written.

@@ -27,6 +27,7 @@ pub mod permission;
 pub mod plan;
 pub mod reload;
 pub mod render;
+pub mod text;
 mod time;
 pub mod trigger;
 pub mod vanished;

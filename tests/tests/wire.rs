@@ -15,6 +15,7 @@ mod wire {
     use ccm_core::observe::scope::Scope;
     use ccm_core::version::Version;
     use proptest::prelude::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use crate::stub::{Stub, answer, decoded, plain_text};
 
@@ -73,23 +74,137 @@ mod wire {
 
     #[tokio::test]
     async fn a_redirect_is_refused_and_nothing_is_sent_on() {
-        let other = Stub::start(|_| answer(200, "{}"));
-        let target = format!("{}?apiKey=AKtest-01_x", other.url);
-        for status in [301, 302, 303, 307, 308] {
-            let location = target.clone();
-            let stub = Stub::start(move |_| {
-                format!(
-                    "HTTP/1.1 {status} Moved\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n"
-                )
-            });
-            for method in [Method::Post, Method::Get] {
-                let error = transport(&stub.url).send(request(method)).await.unwrap_err();
-                assert_eq!(error.kind, TransportErrorKind::Redirect);
-                assert!(error.text.contains("api-url"), "{error}");
-                assert!(!error.text.contains("AKtest"), "{error}");
+        let other = TcpListener::bind("127.0.0.1:0").unwrap();
+        other.set_nonblocking(true).unwrap();
+        let host = other.local_addr().unwrap();
+        let elsewhere = format!("http://{host}/client/api");
+        for (location, shown) in [
+            (format!("{elsewhere}?apiKey=AKtest-01_x#x"), elsewhere.clone()),
+            (format!("http://u:p4ss@{host}/a;jsessionid=s3ssion/b"), format!("http://{host}/a;")),
+            (format!("//{host}/{}", "x".repeat(500)), "x…;".to_owned()),
+            ("/client/api/?apiKey=AKtest-01_x".to_owned(), "/client/api/;".to_owned()),
+            ("http://[".to_owned(), "points to nowhere".to_owned()),
+        ] {
+            for status in [301, 302, 303, 307, 308] {
+                let location = location.clone();
+                let stub = Stub::start(move |_| {
+                    format!(
+                        "HTTP/1.1 {status} Moved\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n"
+                    )
+                });
+                for method in [Method::Post, Method::Get] {
+                    let error = transport(&stub.url).send(request(method)).await.unwrap_err();
+                    assert_eq!(error.kind, TransportErrorKind::Redirect);
+                    for word in [&shown, "keys and signature were not sent", "set api-url"] {
+                        assert!(error.text.contains(word), "{word}: {error}");
+                    }
+                    for secret in ["AKtest", "p4ss", "s3ssion"] {
+                        assert!(!error.text.contains(secret), "{error}");
+                    }
+                    stub.next();
+                }
+                assert!(stub.is_idle(), "one request each");
             }
         }
-        assert!(other.is_idle());
+        let nobody = other.accept().map(drop).unwrap_err();
+        assert_eq!(nobody.kind(), std::io::ErrorKind::WouldBlock, "somebody connected");
+    }
+
+    /// Sends what `first` says at once, then `again` byte by byte, one a second, for ever.
+    async fn drip(first: &str, again: &'static str) -> String {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/client/api", listener.local_addr().unwrap());
+        let first = first.to_owned();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = Vec::new();
+            while !String::from_utf8_lossy(&request).contains("PQaV8") {
+                assert!(stream.read_buf(&mut request).await.unwrap() > 0);
+            }
+            let mut bytes = again.bytes().cycle();
+            stream.write_all(first.as_bytes()).await.unwrap();
+            while let Some(byte) = bytes.next()
+                && stream.write_all(&[byte]).await.is_ok()
+            {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        });
+        url
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_drips_has_the_same_time_as_one_that_does_not() {
+        let head = "HTTP/1.1 200 OK\r\n";
+        let chunked = format!("{head}Transfer-Encoding: chunked\r\n\r\n");
+        for (what, first, again) in [
+            ("a body", format!("{head}Content-Length: 5000\r\n\r\n"), " "),
+            ("a body without length", format!("{head}\r\n"), " "),
+            ("chunks", chunked.clone(), "1\r\n \r\n"),
+            ("the size of a chunk", chunked, "0"),
+            ("a header", head.to_owned(), "x"),
+            ("headers", head.to_owned(), "a: b\r\n"),
+            ("a status line", String::new(), "HTTP/1.1 200 OK"),
+            ("provisional answers", String::new(), "HTTP/1.1 103 Early Hints\r\n\r\n"),
+        ] {
+            let limit = Duration::from_mins(1);
+            let options = HttpOptions {
+                system_proxy: false,
+                request_timeout: limit,
+                ..HttpOptions::new(drip(&first, again).await)
+            };
+            let start = tokio::time::Instant::now();
+            let error = HttpTransport::new(&options).unwrap().send(request(Method::Post)).await;
+            let error = error.expect_err(what);
+            assert!(start.elapsed() < limit + Duration::from_secs(1), "{what}: {error}");
+            // The chunk size may be found out to be too large before.
+            if what == "the size of a chunk" || what == "a status line" {
+                continue;
+            }
+            assert_eq!(
+                (error.kind, error.sent),
+                (TransportErrorKind::Timeout, true),
+                "{what}: {error}"
+            );
+            assert!(error.text.contains("60s (request-timeout)"), "{what}: {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_read_up_to_a_limit_and_not_begun_if_it_says_to_be_larger() {
+        let most = Stub::start(|_| answer(200, &"x".repeat(10_000)));
+        let read = transport(&most.url).send(request(Method::Post)).await.unwrap();
+        assert_eq!(read.body.len(), 10_000);
+        let announced = Stub::start(|_| {
+            "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999\r\n\r\n".to_owned()
+        });
+        let endless = Stub::start(|_| {
+            let chunk = format!("400\r\n{}\r\n", "x".repeat(1024));
+            let chunks = chunk.repeat(1000);
+            format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}")
+        });
+        for stub in [announced, endless] {
+            let error = transport(&stub.url).send(request(Method::Post)).await.unwrap_err();
+            assert_eq!((error.kind, error.sent), (TransportErrorKind::TooLarge, true));
+            for word in ["larger than 10000 bytes", "check that api-url"] {
+                assert!(error.text.contains(word), "{error}");
+            }
+        }
+        let head = Stub::start(|_| {
+            let header = format!("x: {}\r\n", "y".repeat(500));
+            format!("HTTP/1.1 200 OK\r\n{}\r\n", header.repeat(2000))
+        });
+        let error = transport(&head.url).send(request(Method::Post)).await.unwrap_err();
+        assert_eq!((error.kind, error.sent), (TransportErrorKind::Broken, true), "{error}");
+        assert!(error.text.contains("head is too large"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn bytes_that_are_no_text_are_replaced() {
+        let stub = Stub::start_with_bytes(|_| {
+            b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n\"\xff\xc3\"".to_vec()
+        });
+        let read = transport(&stub.url).send(request(Method::Post)).await.unwrap();
+        assert_eq!(read.body, "\"\u{fffd}\u{fffd}\"");
     }
 
     #[tokio::test]
@@ -400,6 +515,13 @@ mod stub {
         /// Starts on a free port. The text of `answer` goes out as it is; then the connection is
         /// closed.
         pub(crate) fn start(answer: impl Fn(&Arrived) -> String + Send + Sync + 'static) -> Self {
+            Self::start_with_bytes(move |arrived| answer(arrived).into_bytes())
+        }
+
+        /// As [`Stub::start`], for what is no text.
+        pub(crate) fn start_with_bytes(
+            answer: impl Fn(&Arrived) -> Vec<u8> + Send + Sync + 'static,
+        ) -> Self {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let url = format!("http://{}/client/api", listener.local_addr().unwrap());
             let (sender, arrived) = channel();
@@ -438,7 +560,7 @@ mod stub {
 
     fn serve(
         mut stream: TcpStream,
-        answer: &dyn Fn(&Arrived) -> String,
+        answer: &dyn Fn(&Arrived) -> Vec<u8>,
         arrived: &Sender<Arrived>,
     ) {
         let mut bytes = Vec::new();
@@ -449,10 +571,10 @@ mod stub {
             };
             bytes.extend_from_slice(&chunk[..read]);
             if let Some(request) = complete(&bytes) {
-                let text = answer(&request);
+                let bytes = answer(&request);
                 // Nobody listens any more at the end of a test.
                 let _ = arrived.send(request);
-                let _ = stream.write_all(text.as_bytes());
+                let _ = stream.write_all(&bytes);
                 return;
             }
         }

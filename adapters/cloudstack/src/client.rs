@@ -36,6 +36,9 @@ use crate::wire::{
 const ATTEMPTS: u32 = 4;
 /// Longest window that is waited out within a call; longer ones are the caller's to plan.
 const PATIENT_WINDOW: Duration = Duration::from_secs(30);
+/// Most bytes that the pages of one list may have together: a list that never ends fills no memory.
+/// Some 50,000 virtual machines fit into it.
+const LONGEST_LIST: usize = 256 << 20;
 /// How much of an answer a TRACE line shows.
 const TRACED: usize = 2000;
 
@@ -379,31 +382,43 @@ impl<T: Transport, R: Runtime> Client<T, R> {
     ) -> Result<Result<Vec<Value>, String>, Failure> {
         let mut size = self.page_size.load(Ordering::Relaxed);
         let mut pages = Pages::new(size);
-        let mut page = 1;
+        let (mut page, mut read) = (1, 0);
         loop {
-            let mut params = filter.clone();
-            params.push(("page", page.to_string()));
-            params.push(("pagesize", size.to_string()));
-            let answer = match self.ask(command, &params).await {
-                Ok(answer) => answer,
+            let answer = match self.ask_page(command, filter, (page, size)).await {
+                Ok((answer, length)) => {
+                    read += length;
+                    answer
+                }
                 Err(failure) => {
-                    let refused = failure.server().and_then(page_size_refused);
-                    let Some(smaller) = refused.and_then(|limit| smaller_page(size, limit)) else {
-                        return Err(failure);
-                    };
-                    debug!(size, smaller, "page size refused");
-                    self.page_size.fetch_min(smaller, Ordering::Relaxed);
-                    (size, page) = (smaller, 1);
-                    pages = Pages::new(size);
+                    size = smaller_page(size, &failure).ok_or(failure)?;
+                    debug!(size, "the page was too large");
+                    self.page_size.fetch_min(size, Ordering::Relaxed);
+                    (page, read, pages) = (1, 0, Pages::new(size));
                     continue;
                 }
             };
             match pages.handle_page(&answer, array) {
+                PageStep::Next(_) if read > LONGEST_LIST => return Err(too_long_a_list()),
                 PageStep::Next(next) => page = next,
                 PageStep::Complete(entries) => return Ok(Ok(entries)),
                 PageStep::Inconsistent(found) => return Ok(Err(found)),
             }
         }
+    }
+
+    /// Asks for a page of a size; its answer, and the length of that in bytes.
+    async fn ask_page(
+        &self,
+        command: Command,
+        filter: &Params,
+        (page, size): (u32, u32),
+    ) -> Result<(Object, usize), Failure> {
+        let mut params = filter.clone();
+        params.push(("page", page.to_string()));
+        params.push(("pagesize", size.to_string()));
+        let answer = self.exchange(command, &params, Format::Json, None).await?;
+        let length = answer.body.len();
+        Ok((envelope::read(&answer).map_err(Failure::Answer)?, length))
     }
 
     /// What every list has: `listall`, and `projectid` if there is one.
@@ -435,8 +450,25 @@ fn request_span(command: Command, params: &Params) -> Span {
     )
 }
 
-/// The next size to try: what the server names, else half.
-fn smaller_page(size: u32, limit: PageLimit) -> Option<u32> {
+fn too_long_a_list() -> Failure {
+    Failure::Transport(TransportError {
+        kind: TransportErrorKind::TooLarge,
+        sent: true,
+        text: format!(
+            "the pages of the list have more than {} MiB together, the most that is read; set project-id to a \
+             project with fewer objects, or check what answers at api-url",
+            LONGEST_LIST >> 20
+        ),
+    })
+}
+
+/// The next size to try if pages of this one are refused, or larger than what is read: what the
+/// server names, else half.
+fn smaller_page(size: u32, failure: &Failure) -> Option<u32> {
+    let unread =
+        matches!(failure, Failure::Transport(error) if error.kind == TransportErrorKind::TooLarge);
+    let limit =
+        if unread { PageLimit::Unnamed } else { failure.server().and_then(page_size_refused)? };
     match limit {
         PageLimit::Named(most) if (1..size).contains(&most) => Some(most),
         PageLimit::Named(_) | PageLimit::Unnamed => Some(size / 2).filter(|half| *half > 0),

@@ -14,6 +14,9 @@ const EXCERPT: usize = 120;
 /// How much of the server's own error text is kept.
 const ERROR_TEXT: usize = 500;
 
+/// What the JSON parser says of more than 128 levels, with which it stops by itself.
+const TOO_DEEP: &str = "recursion limit exceeded";
+
 /// What the root object holds.
 pub(crate) type Object = Map<String, Value>;
 
@@ -61,7 +64,14 @@ pub(crate) fn read(response: &WireResponse) -> Result<Object, EnvelopeError> {
         let excerpt = quotable(body, EXCERPT);
         // The parser's text may quote the body; its position does not.
         let (line, column) = (error.line(), error.column());
-        unreadable(format!("broken JSON (line {line}, column {column}) `{excerpt}`"))
+        let what = if error.to_string().starts_with(TOO_DEEP) {
+            "JSON nested more than 128 levels deep"
+        } else if error.is_eof() {
+            "broken JSON that ends early"
+        } else {
+            "broken JSON"
+        };
+        unreadable(format!("{what} (line {line}, column {column}) `{excerpt}`"))
     })?;
     let shape = || {
         let excerpt = quotable(body, EXCERPT);
@@ -196,6 +206,9 @@ mod tests {
             (414, "<h1>Bad Message 414</h1><pre>reason: URI Too Long</pre>", "markup"),
             (200, "<?xml version=\"1.0\"?><listzonesresponse/>", "markup"),
             (200, "{\"listzonesresponse\":{\"count\":1,", "broken JSON"),
+            (200, "{\"a\":tru}", "broken JSON (line 1, column 9)"),
+            (200, "{\"a\":", "broken JSON that ends early (line 1, column 5)"),
+            (200, &"[".repeat(200), "more than 128 levels deep (line 1, column 128)"),
             (200, "[]", "another shape"),
             (200, "null", "another shape"),
             (200, "{}", "another shape"),

@@ -146,7 +146,7 @@ impl FromStr for Version {
     fn from_str(text: &str) -> Result<Self, NotAVersion> {
         let numbers = numbers(text)
             .filter(|[major, minor, _]| SIMULATED.contains(&[*major, *minor]))
-            .ok_or_else(|| NotAVersion(text.to_owned()))?;
+            .ok_or_else(|| NotAVersion(text.chars().take(80).collect()))?;
         let number = text.split('-').next().unwrap_or_default();
         let text = match number.split('.').count() {
             2 => format!("{number}.0.0"),

@@ -17,11 +17,13 @@ use crate::signal::stop_signal;
 /// Serves until somebody stops it.
 pub(super) async fn run(args: SimulateArgs, console: Console) -> Result<Exit> {
     let SimulateArgs { listen, world, version, latency, cloud_config_out } = args;
-    let mut world = World::load(&world)?;
+    let path = world;
+    let unusable = || format!("world file {} can't be used", path.display());
+    let mut world = World::load(&path).with_context(unusable)?;
     if let Some(version) = version {
         world.release = version.to_string();
     }
-    let simulator = Arc::new(Mutex::new(Simulator::new(&world)?));
+    let simulator = Arc::new(Mutex::new(Simulator::new(&world).with_context(unusable)?));
     if !listen.ip().is_loopback() {
         warn!(%listen, "everybody who can reach this address can use the simulator; its keys stand in the world file");
     }

@@ -29,6 +29,9 @@ impl fmt::Display for Origin {
     }
 }
 
+/// How many mistakes, or keys in a warning, are shown.
+const MOST_SHOWN: usize = 20;
+
 /// All mistakes of a configuration; never empty.
 #[derive(Debug, Error)]
 pub struct ConfigErrors {
@@ -50,10 +53,13 @@ impl fmt::Display for ConfigErrors {
             write!(f, " (file {})", path.display())?;
         }
         f.write_str(":")?;
-        for error in &self.errors {
+        for error in self.errors.iter().take(MOST_SHOWN) {
             write!(f, "\n  {error}")?;
         }
-        Ok(())
+        match self.errors.len().checked_sub(MOST_SHOWN) {
+            Some(more @ 1..) => write!(f, "\n  and {more} more"),
+            Some(0) | None => Ok(()),
+        }
     }
 }
 
@@ -167,7 +173,7 @@ pub enum Warning {
     },
     /// Keys that only the `cs` tool uses.
     CsOnly {
-        /// The keys, in the order of the file.
+        /// The keys, in the order of the file, each once.
         keys: Vec<String>,
     },
     /// `CLOUDSTACK_REGION`, which chooses a section for the `cs` tool.
@@ -197,7 +203,7 @@ impl fmt::Display for Warning {
                 f,
                 "{} mean something to the cs tool only and have no effect; see ca-file, ssl-no-verify and the \
                  timeouts",
-                keys.join(", ")
+                keys.iter().take(MOST_SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ")
             ),
             Self::CsRegion => f.write_str(
                 "environment variable CLOUDSTACK_REGION has no effect: section [cloudstack] is read in any case; \

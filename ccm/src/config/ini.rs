@@ -4,11 +4,13 @@
 //!
 //! Nothing of a line that can't be read is repeated in a mistake: it may hold a secret.
 
+use std::rc::Rc;
+
 /// A key with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     /// The section, as written; empty before the first.
-    pub(super) section: String,
+    pub(super) section: Rc<str>,
     /// The key, as written.
     pub(super) key: String,
     /// The value; `None` for a key alone.
@@ -21,7 +23,7 @@ pub(super) struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BadLine {
     /// The section that it stands in.
-    pub(super) section: String,
+    pub(super) section: Rc<str>,
     /// Counted from 1.
     pub(super) line: usize,
     /// What is wrong with it.
@@ -32,7 +34,7 @@ pub(super) struct BadLine {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct File {
     /// The sections, with the line of each.
-    pub(super) sections: Vec<(String, usize)>,
+    pub(super) sections: Vec<(Rc<str>, usize)>,
     /// The keys, in order.
     pub(super) entries: Vec<Entry>,
     /// What can't be read, in order.
@@ -42,20 +44,20 @@ pub(super) struct File {
 /// Reads a file.
 pub(super) fn parse(text: &str) -> File {
     let mut file = File::default();
-    let mut section = String::new();
+    let mut section = Rc::<str>::from("");
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (index, content) in text.lines().enumerate() {
         let line = index.saturating_add(1);
         match parse_line(content.trim()) {
             Ok(Line::Empty) => {}
             Ok(Line::Section(name)) => {
-                section.clone_from(&name);
-                file.sections.push((name, line));
+                section = Rc::from(name);
+                file.sections.push((Rc::clone(&section), line));
             }
             Ok(Line::Key(key, value)) => {
-                file.entries.push(Entry { section: section.clone(), key, value, line });
+                file.entries.push(Entry { section: Rc::clone(&section), key, value, line });
             }
-            Err(why) => file.bad.push(BadLine { section: section.clone(), line, why }),
+            Err(why) => file.bad.push(BadLine { section: Rc::clone(&section), line, why }),
         }
     }
     file
@@ -157,13 +159,11 @@ mod tests {
     fn sections_comments_and_lines_are_kept_apart() {
         let text = "\u{feff}; first\r\n[ Global ] # here\r\nKey=v\r\n\r\n# more\r\nflag\r\nflag2 ; on\r\n[b]\nk = 1";
         let file = parse(text);
-        assert_eq!(file.sections, [("Global".to_owned(), 2), ("b".to_owned(), 8)]);
+        assert_eq!(file.sections, [(Rc::from("Global"), 2), (Rc::from("b"), 8)]);
         let read: Vec<_> = file
             .entries
             .iter()
-            .map(|entry| {
-                (entry.section.as_str(), entry.key.as_str(), entry.value.as_deref(), entry.line)
-            })
+            .map(|entry| (&*entry.section, entry.key.as_str(), entry.value.as_deref(), entry.line))
             .collect();
         assert_eq!(
             read,

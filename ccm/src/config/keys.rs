@@ -179,7 +179,33 @@ const PROXIES: &str = "\n## Proxies\n\n\
     domain\n\
     (with all below it), an address, a network such as `10.0.0.0/8`, or `*` for everything. An api-url on loopback is \
     always\n\
-    reached directly. User and password may stand in the URL of the proxy; they are never shown.\n";
+    reached directly. User and password may stand in the URL of the proxy; they are never shown. A proxy that is \
+    none, or\n\
+    speaks something else than HTTP (`socks5://`), is a start error: it is not gone around. To the API server of \
+    Kubernetes the\n\
+    way leads through the `proxy-url` of the kubeconfig, or `HTTPS_PROXY`; within a cluster it is direct.\n";
+
+/// What is read, and how much of it.
+const LIMITS: &str = "\n## Limits\n\n\
+    Whatever is larger, deeper or later than this is refused, with an error that says what was found and where:\n\n\
+    | What | Limit | Beyond it |\n|---|---|---|\n\
+    | the file of `--cloud-config` | 64 KiB, UTF-8 | start error; a running controller keeps what it has |\n\
+    | `ca-file` | 4 MiB, at least one PEM certificate | the same |\n\
+    | a manifest | 64 MiB, 64 levels in YAML, 128 in JSON | error with file and document |\n\
+    | a snapshot or saved plan | 256 MiB | error with the file |\n\
+    | a world for `simulate` | 64 MiB | error with the file |\n\
+    | one answer of CloudStack | 16 MiB, 128 levels of JSON | of a list smaller pages are asked for, down to one row; \
+    else an error with the command |\n\
+    | all pages of one list | 256 MiB | error with the command; set `project-id` to see fewer objects |\n\
+    | one request, answer included | `request-timeout`, also where it arrives byte by byte | error; whether it took \
+    effect is looked up |\n\
+    | intents on a Service, addresses in its record | 64 each | they count as absent, with Event `UnreadableRecord` |\n\
+    | mistakes shown | 20 in a cloud-config, 50 in manifests, 10 in one list of networks | the rest is counted |\n\n\
+    A redirect (3xx) is never followed, not even to the same host: the error names where it points to, without query, \
+    and nothing\n\
+    is sent there. What a TLS failure means stands in its error: an authority that is not trusted (`ca-file`), another \
+    name than\n\
+    that of `api-url`, a certificate out of its time, or a port that does not speak TLS.\n";
 
 /// What becomes of changes, with the keys of live settings in front.
 const CHANGES: &str = " are taken by a running controller when they change in the file, and so\n\
@@ -228,6 +254,7 @@ pub fn markdown() -> String {
     let live: Vec<String> = live.map(|setting| format!("`{setting}`")).collect();
     let _ = write!(text, "\n## Changes\n\n{}{CHANGES}", live.join(", "));
     text.push_str(PROXIES);
+    text.push_str(LIMITS);
     text
 }
 

@@ -17,7 +17,6 @@ mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -28,6 +27,8 @@ pub use error::{ConfigError, ConfigErrors, Origin, Warning};
 pub use keys::{Setting, Spec, markdown};
 pub use sources::{NoFlag, Overrides};
 pub use values::{ApiUrl, duration};
+
+use crate::files;
 
 use sources::Sources;
 
@@ -140,7 +141,7 @@ impl Config {
             return Self::read("", env, overrides);
         };
         let named = |errors| ConfigErrors { path: Some(path.to_owned()), errors };
-        let text = fs::read_to_string(path).map_err(|cause| {
+        let text = files::text(path, files::CLOUD_CONFIG_LIMIT).map_err(|cause| {
             named(vec![ConfigError::Unreadable { path: path.to_owned(), cause }])
         })?;
         Self::read(&text, env, overrides).map_err(|ConfigErrors { path: _, errors }| named(errors))

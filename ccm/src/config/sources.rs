@@ -89,6 +89,11 @@ impl Sources {
         if text.is_empty() {
             return;
         }
+        if text.contains(char::REPLACEMENT_CHARACTER) {
+            let problem = "with bytes that are no UTF-8; write it again".to_owned();
+            let found = "hidden here".to_owned();
+            return self.mistake(ConfigError::BadValue { setting, origin, found, problem });
+        }
         if setting.is_secret() {
             self.secrets.push(text.to_owned());
         }
@@ -151,7 +156,12 @@ impl Sources {
                     }
                 }
             }
-            None if is_cs_only(key) => cs_only.push(key.clone()),
+            None if is_cs_only(key) => {
+                let key = key.to_ascii_lowercase();
+                if !cs_only.contains(&key) {
+                    cs_only.push(key);
+                }
+            }
             None if value.is_none() => {
                 self.mistake(ConfigError::BadLine { line, why: "expected `key = value`" });
             }
@@ -236,9 +246,10 @@ impl Sources {
         (self.errors, self.warnings)
     }
 
-    /// A value in quotes, unless it is a secret or holds one: keys get pasted into wrong places.
+    /// A value in quotes, unless it is a secret or may hold one: keys get pasted into wrong places, and
+    /// lines run into each other.
     fn shown(&self, setting: Setting, text: &str) -> String {
-        if self.hides(setting, text) || text.contains('@') {
+        if self.hides(setting, text) || text.contains(['@', '=']) || looks_like_a_key(text) {
             return "hidden here".to_owned();
         }
         match text.char_indices().nth(80) {
@@ -250,6 +261,15 @@ impl Sources {
     fn hides(&self, setting: Setting, text: &str) -> bool {
         setting.is_secret() || self.secrets.iter().any(|secret| text.contains(secret))
     }
+}
+
+/// Length of an API key or secret key that CloudStack makes: 64 bytes as Base64 without padding.
+const KEY_LENGTH: usize = 86;
+
+/// Whether a text has the form of a key of CloudStack.
+fn looks_like_a_key(text: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    text.len() >= KEY_LENGTH && text.chars().all(allowed)
 }
 
 /// A key or section in quotes. A long one is no name but, it may be, a secret on a line of its own.

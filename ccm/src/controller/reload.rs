@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::error::Error;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +22,7 @@ use super::monitored::MonitoredCloud;
 use super::ports::Tell;
 use super::{chain, jitter};
 use crate::config::{Config, ConfigErrors, Overrides, Setting, Tls, Warning};
+use crate::files;
 use crate::metrics::{self, Metrics};
 
 /// How often the files are looked at.
@@ -64,7 +64,7 @@ impl Source {
     /// [`ConfigErrors`] with every mistake.
     pub fn read(&self) -> Result<Reading, ConfigErrors> {
         // Before the content: what changes in between is seen at the next look.
-        let cloud_config = self.path.as_deref().and_then(print);
+        let cloud_config = self.path.as_deref().and_then(print_of_cloud_config);
         let (config, warnings) =
             Config::load(self.path.as_deref(), &self.environment, &self.flags)?;
         let prints = Prints { cloud_config, ca_file: print_of_ca(&config) };
@@ -107,7 +107,7 @@ impl<T: Transport, R: Runtime> Reloader<T, R> {
 
     async fn look(&self, reload: &mut Reload<Prints>) {
         let found = Prints {
-            cloud_config: self.source.path.as_deref().and_then(print),
+            cloud_config: self.source.path.as_deref().and_then(print_of_cloud_config),
             ca_file: print_of_ca(&self.in_use.borrow()),
         };
         let look = reload.look(&found, self.runtime.now());
@@ -181,13 +181,18 @@ impl<T: Transport, R: Runtime> Reloader<T, R> {
 
 fn print_of_ca(config: &Config) -> Option<[u8; 32]> {
     match &config.tls {
-        Tls::CaFile(path) => print(path),
+        Tls::CaFile(path) => print(path, files::CERTIFICATES_LIMIT),
         Tls::System | Tls::NoVerification => None,
     }
 }
 
-fn print(path: &Path) -> Option<[u8; 32]> {
-    fs::read(path).ok().map(|content| Sha256::digest(content).into())
+fn print_of_cloud_config(path: &Path) -> Option<[u8; 32]> {
+    print(path, files::CLOUD_CONFIG_LIMIT)
+}
+
+/// `None` for a file that can't be read, or is longer than it may be.
+fn print(path: &Path, limit: usize) -> Option<[u8; 32]> {
+    files::bytes(path, limit).ok().map(|content| Sha256::digest(content).into())
 }
 
 fn tell_restart(settings: &BTreeSet<Setting>) {

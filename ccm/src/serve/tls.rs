@@ -1,6 +1,5 @@
 //! TLS: the certificate, and connections that have shaken hands.
 
-use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,6 +22,7 @@ use tracing::{debug, info, warn};
 
 use super::vouchers::AnyCertificate;
 use crate::cli::CertificateFiles;
+use crate::files;
 
 /// How long a client may take to shake hands, and how many may do so at the same time.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -129,7 +129,7 @@ pub(super) struct Pair {
 impl Pair {
     pub(super) fn read(files: &CertificateFiles) -> Result<Self, CertificateError> {
         let read = |path: &PathBuf| {
-            fs::read(path)
+            files::bytes(path, files::CERTIFICATES_LIMIT)
                 .map_err(|cause| CertificateError::Unreadable { path: path.clone(), cause })
         };
         let bytes = (read(&files.certificate)?, read(&files.key)?);
@@ -233,6 +233,8 @@ impl TlsListener {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

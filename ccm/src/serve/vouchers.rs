@@ -9,7 +9,6 @@
 //! 3. A certificate that nobody vouches for is a stranger's.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,6 +28,7 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::tls::provider;
 use crate::cli::{FrontProxy, VoucherOptions};
+use crate::files;
 
 /// The key of what a caller showed, in what else is known of it.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
@@ -154,15 +154,17 @@ impl Vouchers {
     /// Those that can be used; warns of the others.
     pub(super) fn new(sources: &Sources) -> Self {
         let Sources { clients, proxies, proxy } = sources;
-        let verifier = |pem: &Pem| {
+        let verifier = |flag: &str, pem: &Pem| {
             let built = pem.clone()?.and_then(|pem| verifier(&pem));
-            let warn =
-                |error: &String| warn!(error, "certificate authorities of callers can't be used");
+            let warn = |error: &String| {
+                warn!(flag, error, "certificate authorities of callers can't be used");
+            };
             built.inspect_err(warn).ok()
         };
         Self {
-            clients: verifier(clients),
-            proxies: verifier(proxies).map(|verifier| (verifier, proxy.clone())),
+            clients: verifier("client-ca-file", clients),
+            proxies: verifier("requestheader-client-ca-file", proxies)
+                .map(|verifier| (verifier, proxy.clone())),
         }
     }
 
@@ -257,7 +259,8 @@ fn subject(certificate: &CertificateDer<'_>) -> Option<(String, Vec<String>)> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| format!("{} can't be read: {error}", path.display()))
+    files::bytes(path, files::CERTIFICATES_LIMIT)
+        .map_err(|error| format!("{} can't be read: {error}", path.display()))
 }
 
 /// One by the certificates in a PEM text.

@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::fmt;
-use std::fs;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,6 +14,7 @@ use tokio::runtime::Handle;
 use tracing::{info, warn};
 
 use super::{TracesError, setting};
+use crate::files;
 
 /// As the specification of OpenTelemetry has it.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -155,9 +155,10 @@ fn certificates() -> Result<Option<Vec<Certificate>>, TracesError> {
     let named = ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"];
     let Some(path) = setting(named) else { return Ok(None) };
     let failed = |source| TracesError::Certificates { path: path.clone(), source };
-    let pem = fs::read(&path).map_err(|error| failed(error.into()))?;
+    let pem = files::bytes(path.as_ref(), files::CERTIFICATES_LIMIT)
+        .map_err(|error| failed(error.into()))?;
     let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| failed(error.into()))?;
-    Ok(Some(certificates))
+    if certificates.is_empty() { Err(failed("it has none".into())) } else { Ok(Some(certificates)) }
 }
 
 /// The innermost error: the outer ones repeat the URL.

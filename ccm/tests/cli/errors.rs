@@ -46,6 +46,16 @@ fn every_mistake_in_the_configuration_is_in_one_message() {
         .fails_with(&["/no/such/file", "No such file"]);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn certificates_of_a_collector_that_are_none_are_told() {
+    for (path, cause) in [("/dev/null", "it has none"), ("/dev/zero", "more than 4194304 bytes")] {
+        let mut command = command(&["controller", "--otlp-endpoint=http://127.0.0.1:9"]);
+        command.env("OTEL_EXPORTER_OTLP_CERTIFICATE", path);
+        Ran::from(command.output().unwrap()).fails_with(&[path, "no certificates in PEM", cause]);
+    }
+}
+
 #[test]
 fn a_server_that_is_not_there_is_named() {
     let directory = Directory::new();

@@ -121,6 +121,10 @@ fn assert_discreet(what: &str, ran: &Ran, received: &[String]) {
     }
 }
 
+fn one_line(text: &str) -> String {
+    text.replace(['\r', '\n'], " ")
+}
+
 type Answer = Box<dyn Fn(&str) -> Option<String> + Send>;
 
 #[test]
@@ -130,7 +134,31 @@ fn c088_an_error_names_command_host_and_cause_and_no_secret() {
     let echo = |status: &'static str| -> Answer {
         Box::new(move |request| Some(http(status, "", request)))
     };
-    let answers: [(&str, &str, Answer); 5] = [
+    let echo_in_redirect = |request: &str| {
+        let body = request.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned();
+        let signature = body.split("signature=").nth(1).unwrap_or_default();
+        let location = format!("Location: /{KEY}/{signature}/x?{body}\r\n");
+        Some(http("307 Temporary Redirect", &location, request))
+    };
+    let answers: [(&str, &str, Answer); 10] = [
+        ("redirect with echo", "points to", Box::new(echo_in_redirect)),
+        ("nesting", "nested more than 128 levels", {
+            Box::new(|request| {
+                Some(http("200 OK", "", &format!("{}{request}", "{\"a\":".repeat(200))))
+            })
+        }),
+        ("cut", "broken JSON", {
+            Box::new(|request| {
+                Some(http("200 OK", "", &format!("{{\"x\": \"{}", one_line(request))))
+            })
+        }),
+        ("too large", "larger than 16 MiB", {
+            Box::new(|request| {
+                let headers = "HTTP/1.1 200 OK\r\nContent-Length: 99999999999";
+                Some(format!("{headers}\r\n\r\n{request}"))
+            })
+        }),
+        ("no HTTP", "not HTTP", Box::new(|request| Some(format!("{request}\r\n\r\n")))),
         ("redirect", "points to", {
             Box::new(move |_| Some(http("302 Found", &location, "elsewhere")))
         }),

@@ -71,15 +71,35 @@ pub struct NotAnIntent {
     pub text: String,
 }
 
+/// How many intents, or addresses in a record, a Service can have. Each costs requests whenever
+/// CloudStack is read; we write one or two.
+pub const MOST_RECORDED: usize = 64;
+
+/// A text that is no list of intents.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum NotIntents {
+    /// One of them is none.
+    #[error(transparent)]
+    Malformed(#[from] NotAnIntent),
+    /// More than we ever write.
+    #[error("{0} intents, more than {MOST_RECORDED}: somebody else has written them")]
+    TooMany(usize),
+}
+
 impl Intents {
     const SEPARATOR: &str = ", ";
 
     /// Reads the annotation.
     ///
     /// # Errors
-    /// [`NotAnIntent`] if one of them has another form.
-    pub fn parse(text: &str) -> Result<Self, NotAnIntent> {
-        text.split(Self::SEPARATOR).map(Intent::parse).collect()
+    /// [`NotIntents`] if one of them has another form, or there are too many.
+    pub fn parse(text: &str) -> Result<Self, NotIntents> {
+        let count = text.split(Self::SEPARATOR).count();
+        if count > MOST_RECORDED {
+            return Err(NotIntents::TooMany(count));
+        }
+        let read: Result<_, NotAnIntent> = text.split(Self::SEPARATOR).map(Intent::parse).collect();
+        Ok(read?)
     }
 
     /// The latest first.
@@ -273,6 +293,9 @@ pub enum NotARecord {
     /// A later format.
     #[error("a record of format {0}; this version reads format 1")]
     Version(u32),
+    /// More than we ever write.
+    #[error("a record of {0} addresses, more than {MOST_RECORDED}: somebody else has written it")]
+    TooManyAddresses(usize),
 }
 
 impl Record {
@@ -299,6 +322,9 @@ impl Record {
         let RecordText { v, cluster, service, addresses, openings, acl, firewall, members } = read;
         if v != 1 {
             return Err(NotARecord::Version(v));
+        }
+        if addresses.len() > MOST_RECORDED {
+            return Err(NotARecord::TooManyAddresses(addresses.len()));
         }
         let members = members
             .into_iter()
@@ -405,5 +431,19 @@ mod tests {
             assert!(Intents::parse(text).is_err(), "{text:?}");
             assert!(Intents::parse(&format!("{one}, {text}")).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn more_than_we_ever_write_is_not_read() {
+        let one = "83ab0ded-0000-4000-8000-000000000001 2026-12-01T20:48:10Z 6f1c2a30-5b7e-4c11-9d02-1a2b3c4d5e6f";
+        let intents = |count| Intents::parse(&vec![one; count].join(", "));
+        assert!(intents(MOST_RECORDED).is_ok());
+        assert_eq!(intents(MOST_RECORDED + 1), Err(NotIntents::TooMany(MOST_RECORDED + 1)));
+        let mut record = record();
+        record.addresses = vec![record.addresses[0].clone(); MOST_RECORDED];
+        assert!(Record::parse(&record.to_text()).is_ok());
+        record.addresses.push(record.addresses[0].clone());
+        let refused = Err(NotARecord::TooManyAddresses(MOST_RECORDED + 1));
+        assert_eq!(Record::parse(&record.to_text()), refused);
     }
 }

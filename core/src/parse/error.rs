@@ -73,6 +73,14 @@ pub enum ParseError {
         /// The entry, blanks trimmed.
         entry: String,
     },
+    /// Further entries that are no networks.
+    #[error("{more} more entries in {place} are no CIDRs")]
+    MoreInvalidCidrs {
+        /// Where they stand.
+        place: Place,
+        /// How many.
+        more: usize,
+    },
     /// CloudStack cuts a longer list in the middle of a CIDR and says success.
     #[error(
         "annotation `{}` lists {entries} networks in {length} characters, over the limit of {limit}, \
@@ -150,7 +158,7 @@ impl ParseError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotABoolean { .. } => "NotABoolean",
-            Self::InvalidCidr { .. } => "InvalidCidr",
+            Self::InvalidCidr { .. } | Self::MoreInvalidCidrs { .. } => "InvalidCidr",
             Self::SourceListTooLong { .. } => "SourceListTooLong",
             Self::UnsupportedAffinity { .. } => "UnsupportedAffinity",
             Self::NotAnIpv4Address { .. } => "NotAnIpv4Address",

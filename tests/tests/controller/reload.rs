@@ -203,6 +203,19 @@ async fn a_file_with_a_mistake_is_told_once_with_its_place() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_file_that_has_grown_too_long_is_told_once_and_not_used() {
+    let stage = Stage::new();
+    let mut process = Process::new(&stage, "long");
+    let (_, api_key, secret_key) = SECOND;
+    let config = with_keys(&process.secret.content(), api_key, secret_key);
+    process.secret.replace(&format!("{config}{}", "# more\n".repeat(10_000)));
+    process.during(stage.pass(Duration::from_hours(1))).await;
+    let kept = stage.messages("CredentialsKept");
+    assert!(kept.len() == 1 && kept[0].contains("more than 65536 bytes"), "{kept:?}");
+    assert_eq!(process.in_use.borrow().credentials.api_key(), "standard-api-key");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_needs_a_restart_waits_for_it_and_keeps_nothing_else_back() {
     let stage = Stage::with_world(add_second_user);
     let mut process = Process::new(&stage, "restart");

@@ -10,7 +10,6 @@
 mod expected;
 mod facts;
 mod feed;
-mod mutate;
 mod said;
 mod understood;
 
@@ -19,6 +18,8 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use ccm_cloudstack::Command;
+use ccm_tests::garble::{garble, garbles};
+use ccm_tests::mutate::{self, How, change, places};
 use ccm_tests::replay::{Directory, Exchange};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -27,7 +28,6 @@ use serde_json::{Value, json};
 
 use crate::expected::{Expected, expected, expected_of_job, judge};
 use crate::feed::{Body, commands, feed, feed_job};
-use crate::mutate::{How, change, places};
 
 /// Recorded commands that the client never sends, and why.
 const NEVER_SENT: &[(&str, &[&str])] = &[
@@ -324,5 +324,41 @@ proptest! {
         let body = Body { status: recorded.body.status, text };
         let checked = check(recorded.command, &body);
         prop_assert!(checked.is_ok(), "{}\n{}", recorded.place, checked.unwrap_err());
+    }
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 1000, ..config() })]
+
+    /// As bytes arrive: cut, doubled, with bits turned over, marks of other encodings, deep nesting.
+    #[test]
+    fn no_garbled_body_is_misread(recorded in recorded(), changes in garbles()) {
+        let bytes = garble(recorded.body.text.as_bytes(), &changes);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let status = recorded.body.status;
+        let plain = Body { status, text: text.trim_start_matches('\u{feff}').to_owned() };
+        let understood = feed(recorded.command, &Body { status, text });
+        let checked = judge(recorded.command, &expected(recorded.command, &plain), &understood);
+        prop_assert!(checked.is_ok(), "{} {changes:?}\n{}", recorded.place, checked.unwrap_err());
+    }
+}
+
+#[test]
+fn a_body_nested_too_deeply_is_told_with_command_place_and_cause() {
+    for (open, close) in [("[", "]"), ("{\"id\":", "}")] {
+        for depth in [200, 1_000_000] {
+            let inner = format!("{}1{}", open.repeat(depth), close.repeat(depth));
+            let text = format!("{{\"x\":{{\"count\":1,\"network\":{inner}}}}}");
+            let feed::Understood::Error(error) =
+                feed(Command::ListNetworks, &Body { status: 200, text })
+            else {
+                panic!("it is read")
+            };
+            let told = error.to_string();
+            for word in ["listNetworks", "nested more than 128 levels deep (line 1, column "] {
+                assert!(told.contains(word), "{word}: {told}");
+            }
+            assert!(told.len() < 600, "{told}");
+        }
     }
 }

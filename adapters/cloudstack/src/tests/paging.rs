@@ -4,8 +4,8 @@ use ccm_core::exec::error::{CallError, Effect, Fault};
 use ccm_core::observe::scope::Scope;
 use serde_json::{Value, json};
 
-use super::support::{client, client_with, of, ok, page_of, refused};
-use crate::{Options, WireRequest};
+use super::support::{broken, client, client_with, of, ok, page_of, refused};
+use crate::{Options, TransportErrorKind, WireRequest};
 
 const LISTED: &str = "listVirtualMachines";
 
@@ -144,4 +144,39 @@ async fn c002_a_page_that_fails_fails_the_list() {
     });
     let error = client.observe(&Scope::default()).await.unwrap_err();
     assert_eq!((error.code, error.fault), (Some(530), Fault::Cloud));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_that_are_too_large_to_be_read_get_smaller() {
+    let rows = machines(10);
+    let (count, asked) = observe(16, move |request| {
+        if of(request, "pagesize").parse::<u32>().unwrap() > 5 {
+            return broken(TransportErrorKind::TooLarge, true);
+        }
+        page_of(request, "virtualmachine", &rows)
+    })
+    .await;
+    assert_eq!(count, Ok(10));
+    assert_eq!(asked, pages(&[("1", "16"), ("1", "8"), ("1", "4"), ("2", "4"), ("3", "4")]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_is_too_large_to_be_read_is_an_error_after_few_questions() {
+    let (count, asked) = observe(500, |_| broken(TransportErrorKind::TooLarge, true)).await;
+    let error = count.unwrap_err();
+    assert_eq!((error.fault, error.command.as_str()), (Fault::Transient, LISTED));
+    assert_eq!(asked.len(), 9);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_never_ends_fills_no_memory() {
+    let ballast = "x".repeat(4 << 20);
+    let (count, asked) = observe(1, move |request| {
+        let row = json!({"id": of(request, "page"), "name": ballast});
+        ok(&json!({"count": 1_000_000, "virtualmachine": [row]}))
+    })
+    .await;
+    let error = count.unwrap_err().to_string();
+    assert!(error.starts_with(LISTED) && error.contains("more than 256 MiB"), "{error}");
+    assert_eq!(asked.len(), 64);
 }

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use ccm_core::parse::nearest::nearest;
 use http::header::{HeaderValue, USER_AGENT};
-use http::uri::Scheme;
 use http::{Request, Response, Uri};
 use kube::client::ClientBuilder;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -18,6 +17,7 @@ use tower_layer::layer_fn;
 use tower_service::Service;
 
 use super::failure::{discreet, without_values};
+use super::proxy;
 
 /// What Go's cloud controller managers call themselves.
 const AGENT: &str = concat!("cloud-controller-manager/", env!("CARGO_PKG_VERSION"));
@@ -163,11 +163,12 @@ pub async fn api_server(
     whom: Whom<'_>,
     meter: Arc<dyn RequestMeter>,
 ) -> Result<ApiServer, ConnectError> {
-    let mut config = configuration(whom).await?;
+    let file = kubeconfig(whom)?;
+    let mut config = configuration(whom, file.as_ref()).await?;
     if let Some(master) = whom.master {
         config.cluster_url = master.parse().map_err(|_| ConnectError::Master(master.to_owned()))?;
     }
-    config.proxy_url.as_ref().map_or(Ok(()), check_proxy)?;
+    config.proxy_url = proxy(whom, file.as_ref(), &config)?;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     // The field manager of what is written, and the name in audit logs.
     config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
@@ -183,19 +184,34 @@ pub async fn api_server(
     Ok(ApiServer { client: builder.with_layer(&metered).build(), url })
 }
 
-async fn configuration(whom: Whom<'_>) -> Result<Config, ConnectError> {
-    let Some((path, file)) = kubeconfig(whom)? else {
+/// A kubeconfig, and how to name it.
+type Named = (String, Kubeconfig);
+
+async fn configuration(whom: Whom<'_>, file: Option<&Named>) -> Result<Config, ConnectError> {
+    let Some((path, file)) = file else {
         return Config::incluster().map_err(|error| ConnectError::Nowhere(Box::new(error)));
     };
-    check_context(&path, &file, whom.context)?;
+    check_context(path, file, whom.context)?;
     let options =
         KubeConfigOptions { context: whom.context.map(ToOwned::to_owned), ..Default::default() };
-    let config = Config::from_custom_kubeconfig(file, &options).await;
-    config.map_err(|source| unusable(&path, source))
+    let config = Config::from_custom_kubeconfig(file.clone(), &options).await;
+    config.map_err(|source| unusable(path, source))
+}
+
+/// Within a cluster the way is direct.
+fn proxy(
+    whom: Whom<'_>,
+    file: Option<&Named>,
+    config: &Config,
+) -> Result<Option<Uri>, ConnectError> {
+    let Some((_, file)) = file else { return Ok(None) };
+    let own = proxy::of_kubeconfig(file, whom.context);
+    let variable = |name: &str| std::env::var(name).ok();
+    proxy::on_the_way_to(&config.cluster_url, own, variable).map_err(ConnectError::Proxy)
 }
 
 /// The kubeconfig that is meant, and how to name it. `None`: nothing says which one.
-fn kubeconfig(whom: Whom<'_>) -> Result<Option<(String, Kubeconfig)>, ConnectError> {
+fn kubeconfig(whom: Whom<'_>) -> Result<Option<Named>, ConnectError> {
     if let Some(path) = whom.kubeconfig {
         let named = path.display().to_string();
         let file = Kubeconfig::read_from(path).map_err(|source| unusable(&named, source))?;
@@ -241,15 +257,6 @@ fn unusable(path: &str, source: KubeconfigError) -> ConnectError {
     ConnectError::Kubeconfig { path, source: Box::new(source) }
 }
 
-fn check_proxy(proxy: &Uri) -> Result<(), ConnectError> {
-    if proxy.scheme().is_some_and(|scheme| [Scheme::HTTP, Scheme::HTTPS].contains(scheme)) {
-        return Ok(());
-    }
-    let host = proxy.host().unwrap_or_default();
-    let port = proxy.port_u16().map_or_else(String::new, |port| format!(":{port}"));
-    Err(ConnectError::Proxy(format!("{host}{port}")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,13 +298,5 @@ mod tests {
             let error = unusable("k", Kubeconfig::from_yaml(text).unwrap_err()).to_string();
             assert_eq!(error, format!("kubeconfig k can't be used: {cause}"));
         }
-    }
-
-    #[test]
-    fn a_proxy_that_is_none_is_named_without_its_password() {
-        let error = check_proxy(&"ftp://me:passw0rd@10.0.0.9:21".parse().unwrap()).unwrap_err();
-        assert!(error.to_string().contains("proxy 10.0.0.9:21, "), "{error}");
-        assert!(!error.to_string().contains("passw0rd"), "{error}");
-        assert!(check_proxy(&"http://me:passw0rd@10.0.0.9:3128".parse().unwrap()).is_ok());
     }
 }

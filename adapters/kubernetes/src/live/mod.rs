@@ -3,6 +3,7 @@
 //! | File | Holds |
 //! |---|---|
 //! | `connect.rs` | from a kubeconfig, or from inside of a cluster, to a client |
+//! | `proxy.rs` | the proxy on the way to it |
 //! | `watch.rs` | a watch that keeps a store up to date |
 //! | `services.rs` | Services and Nodes as watched, and planned writes to Services |
 //! | `listed.rs` | Services and Nodes as listed once |
@@ -20,6 +21,7 @@ pub mod identity;
 pub mod lease;
 pub mod listed;
 pub mod nodes;
+mod proxy;
 pub mod review;
 pub mod services;
 pub mod watch;

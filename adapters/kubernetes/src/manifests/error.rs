@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use super::FILE_LIMIT;
+/// How many mistakes are shown.
+const MOST_SHOWN: usize = 50;
 
 /// All mistakes found in manifests; never empty.
 #[derive(Debug, Error)]
@@ -21,13 +22,16 @@ impl ManifestErrors {
 
 impl fmt::Display for ManifestErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, error) in self.0.iter().enumerate() {
+        for (index, error) in self.0.iter().take(MOST_SHOWN).enumerate() {
             if index > 0 {
                 f.write_str("\n")?;
             }
             write!(f, "{error}")?;
         }
-        Ok(())
+        match self.0.len().checked_sub(MOST_SHOWN) {
+            Some(more @ 1..) => write!(f, "\nand {more} more"),
+            Some(0) | None => Ok(()),
+        }
     }
 }
 
@@ -41,14 +45,6 @@ pub enum ManifestError {
         path: PathBuf,
         /// What the system says.
         cause: io::Error,
-    },
-    /// The file is too large.
-    #[error("{}: has {size} bytes, more than {FILE_LIMIT}; split it", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// Its size in bytes.
-        size: u64,
     },
     /// A directory in which there is nothing to read.
     #[error("{}: holds no *.yaml, *.yml or *.json file", path.display())]

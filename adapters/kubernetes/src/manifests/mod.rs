@@ -14,7 +14,7 @@ mod error;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Node, Service};
@@ -23,13 +23,14 @@ use serde_json::Value;
 
 use ccm_core::ids::ServiceKey;
 use ccm_core::parse::raw::{RawNode, RawService};
+use ccm_core::text;
 
 use crate::convert;
 
 pub use error::{ManifestError, ManifestErrors};
 
 /// Largest file, in bytes.
-pub const FILE_LIMIT: u64 = 64 * 1024 * 1024;
+pub const FILE_LIMIT: usize = 64 * 1024 * 1024;
 
 /// How deep a document may be nested.
 const DEPTH_LIMIT: usize = 64;
@@ -136,15 +137,8 @@ impl Reader {
     }
 
     fn text(&mut self, path: &Path) -> Option<String> {
-        let size = fs::metadata(path).map(|metadata| metadata.len());
-        let error = match size {
-            Ok(size) if size > FILE_LIMIT => {
-                ManifestError::TooLarge { path: path.to_owned(), size }
-            }
-            Ok(_) => match fs::read_to_string(path) {
-                Ok(text) => return Some(text),
-                Err(cause) => ManifestError::Unreadable { path: path.to_owned(), cause },
-            },
+        let error = match text_of_file(path) {
+            Ok(text) => return Some(text),
             Err(cause) => ManifestError::Unreadable { path: path.to_owned(), cause },
         };
         self.errors.push(error);
@@ -257,7 +251,7 @@ impl Reader {
             object.insert("apiVersion".to_owned(), "v1".into());
             object.insert("kind".to_owned(), kind.into());
         }
-        match serde_json::from_value(value) {
+        match serde_path_to_error::deserialize(value) {
             Ok(object) => Some(object),
             Err(error) => {
                 let object = format!("{kind} {}", name.as_deref().unwrap_or("without a name"));
@@ -290,6 +284,14 @@ impl Reader {
             cause: cause.to_owned(),
         });
     }
+}
+
+fn text_of_file(path: &Path) -> io::Result<String> {
+    let most = u64::try_from(FILE_LIMIT).unwrap_or(u64::MAX).saturating_add(1);
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    let text = text::decode(bytes, FILE_LIMIT);
+    text.map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))
 }
 
 fn text_of(value: Option<&Value>) -> Option<String> {

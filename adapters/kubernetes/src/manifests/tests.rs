@@ -72,7 +72,7 @@ fn an_error_names_file_document_object_and_cause() {
     let text =
         format!("kind: ConfigMap\n---\n{unquoted}\n---\nkind: Service\nmetadata: {{}}\n---\n7\n");
     insta::assert_snapshot!(yaml(&text).unwrap_err(), @"
-    a.yaml, document 2: Service web: invalid type: boolean `true`, expected a string
+    a.yaml, document 2: Service web: metadata.annotations.service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol: invalid type: boolean `true`, expected a string
     a.yaml, document 3: Service: `metadata.name` is missing
     a.yaml, document 4: 7: not a Kubernetes object
     ");

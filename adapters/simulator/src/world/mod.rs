@@ -7,27 +7,30 @@
 
 mod accounts;
 pub(crate) mod build;
+mod error;
 mod machines;
 mod objects;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
 
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
-use thiserror::Error;
 
 pub use self::accounts::{
     Account, Domain, KeyPair, KeyRule, Limits, Permission, Project, Role, State, User,
 };
+pub use self::error::WorldError;
+use self::error::without_values;
 pub use self::machines::{Nic, ServiceOffering, VirtualMachine, VmState};
 pub use self::objects::{
     AclAction, AclItem, AclList, Address, FirewallRule, JobDurations, LbScheme, Network,
     NetworkKind, NetworkOffering, NetworkState, PortForward, Range, Rule, TrafficType, Vpc,
     VpcServices, Zone,
 };
-use crate::versions::NotAVersion;
 
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -112,57 +115,8 @@ pub struct World {
     pub port_forwards: Vec<PortForward>,
 }
 
-/// A world file that can not be used.
-#[derive(Debug, Error)]
-pub enum WorldError {
-    /// The file can not be read.
-    #[error("cannot read the world file {}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What went wrong.
-        #[source]
-        source: std::io::Error,
-    },
-    /// It is no YAML, lacks a field or has an unknown one; the source names the place.
-    #[error("the world file does not have the expected form")]
-    Form {
-        /// Line, column and cause.
-        #[source]
-        source: Box<serde_saphyr::Error>,
-    },
-    /// It is of another version of the format.
-    #[error("`version` is {found}, and only 1 is known")]
-    Format {
-        /// What the file says.
-        found: u32,
-    },
-    /// `release` names no CloudStack release.
-    #[error("`release` can not be used")]
-    Release {
-        /// What it says.
-        #[source]
-        source: NotAVersion,
-    },
-    /// A name leads nowhere.
-    #[error("{place}: there is no {kind} {name:?}")]
-    Unknown {
-        /// Where the name stands, such as `addresses[0].network`.
-        place: String,
-        /// What it should name.
-        kind: &'static str,
-        /// The name.
-        name: String,
-    },
-    /// Something contradicts something else.
-    #[error("{place}: {cause}")]
-    Invalid {
-        /// Where it stands.
-        place: String,
-        /// What is wrong, and what would be right.
-        cause: String,
-    },
-}
+/// Largest world file, in bytes.
+pub const FILE_LIMIT: u64 = 64 << 20;
 
 impl World {
     /// Reads a file.
@@ -170,7 +124,7 @@ impl World {
     /// # Errors
     /// If it can not be read, or as `parse`.
     pub fn load(path: &Path) -> Result<Self, WorldError> {
-        let text = std::fs::read_to_string(path)
+        let text = text_of_file(path)
             .map_err(|source| WorldError::Read { path: path.to_owned(), source })?;
         Self::parse(&text)
     }
@@ -182,7 +136,7 @@ impl World {
     /// If it is no YAML, has unknown fields or lacks some, or is of another version of the format.
     pub fn parse(text: &str) -> Result<Self, WorldError> {
         let world: Self = serde_saphyr::from_str(text)
-            .map_err(|source| WorldError::Form { source: Box::new(source) })?;
+            .map_err(|error| WorldError::Form { cause: without_values(&error) })?;
         match world.version {
             1 => Ok(world),
             found => Err(WorldError::Format { found }),
@@ -241,6 +195,17 @@ mod defaults {
     }
 }
 
+fn text_of_file(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(FILE_LIMIT + 1).read_to_end(&mut bytes)?;
+    let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
+    if u64::try_from(bytes.len()).is_ok_and(|length| length > FILE_LIMIT) {
+        return Err(invalid(format!("it has more than {FILE_LIMIT} bytes")));
+    }
+    String::from_utf8(bytes)
+        .map_err(|error| invalid(format!("it is no UTF-8: {}", error.utf8_error())))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,7 +218,7 @@ mod tests {
         let text = format!("version: 1\nrelease: 4.22.0.0\nzone: {{name: z}}\n{text}");
         let world = match World::parse(&text) {
             Ok(world) => world,
-            Err(error) => return format!("{error}: {:?}", std::error::Error::source(&error)),
+            Err(error) => return error.to_string(),
         };
         Simulator::new(&world).unwrap_err().to_string()
     }
@@ -300,8 +265,25 @@ mod tests {
     }
 
     #[test]
+    fn of_a_long_name_errors_show_the_beginning() {
+        let long = "x".repeat(5000);
+        let unknown = error(&format!("networks: [{{name: n, owner: {long}, cidr: 10.0.0.0/8}}]\n"));
+        assert!(unknown.contains("owner") && unknown.len() < 400, "{unknown}");
+        let setting = error(&format!("settings: {{{long}: \"1\"}}\n"));
+        assert!(setting.len() < 400, "{setting}");
+        let world = World::parse(&format!("version: 1\nrelease: {long}\nzone: {{name: z}}\n"));
+        let Err(WorldError::Release { source }) = Simulator::new(&world.unwrap()) else {
+            panic!("a release")
+        };
+        assert!(source.to_string().len() < 200, "{source}");
+    }
+
+    #[test]
     fn errors_name_place_and_cause() {
-        assert!(error("colour: blue\n").contains("colour"));
+        assert!(
+            error("colour: blue\n").contains("line 4, column 1: unknown field; expected one of ")
+        );
+        assert!(error("vpcs: [{}]\n").contains("line 4, column 8: `name` is missing"));
         assert_eq!(
             error("networks: [{name: n, owner: nobody, cidr: 10.0.0.0/8}]\n"),
             "networks[0].owner: there is no account or project \"nobody\""

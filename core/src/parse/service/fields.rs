@@ -112,20 +112,36 @@ pub(super) fn keeps_address(raw: &RawService) -> bool {
     raw.annotations.get(annotations::KEEP_IP).is_some_and(|value| value != "false")
 }
 
+/// How many entries of one list are told to be wrong, one by one.
+const MOST_TOLD: usize = 10;
+
 /// Networks in CIDR notation. Blanks around them are trimmed, host bits are kept.
 pub(super) fn cidrs<'a>(
     entries: impl IntoIterator<Item = &'a str>,
     place: Place,
     errors: &mut Vec<ParseError>,
 ) -> CidrSet {
+    let mut wrong: usize = 0;
     let read = |entry: &str| match Cidr::parse(entry) {
         Ok(cidr) => Some(cidr),
         Err(_) => {
-            errors.push(ParseError::InvalidCidr { place, entry: entry.to_owned() });
+            wrong = wrong.saturating_add(1);
+            if wrong <= MOST_TOLD {
+                errors.push(ParseError::InvalidCidr { place, entry: shortened(entry) });
+            }
             None
         }
     };
-    entries.into_iter().map(str::trim).filter_map(read).collect()
+    let set = entries.into_iter().map(str::trim).filter_map(read).collect();
+    if let Some(more @ 1..) = wrong.checked_sub(MOST_TOLD) {
+        errors.push(ParseError::MoreInvalidCidrs { place, more });
+    }
+    set
+}
+
+/// As much of an entry as is told.
+fn shortened(entry: &str) -> String {
+    entry.chars().take(200).collect()
 }
 
 /// `spec.loadBalancerSourceRanges`; none means everybody.
