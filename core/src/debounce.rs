@@ -2,7 +2,8 @@
 //!
 //! What counts is what a Node means for load balancers: that it is there, that it is not excluded by
 //! label, and which virtual machine it names (without a provider id, its addresses too: they tell
-//! machines of one name apart). All else is no reason: heartbeats, readiness, cordons, other labels.
+//! machines of one name apart). All else is no reason: heartbeats, cordons, other labels, and readiness
+//! unless members are to be ready.
 //! Nor are a deletion that has begun and the taint of the cluster autoscaler: connections drain
 //! while the Node is still there. A sync that comes for another reason leaves such a Node out.
 //!
@@ -17,6 +18,7 @@ use jiff::Timestamp;
 
 use crate::ids::VirtualMachineId;
 use crate::model::node::{Eligibility, Node, ProviderId};
+use crate::model::policy::NodeReadiness;
 use crate::time::later;
 
 /// How long changes are collected.
@@ -39,34 +41,42 @@ impl Default for Windows {
 #[derive(Clone, Debug)]
 pub struct NodeChanges {
     windows: Windows,
+    readiness: NodeReadiness,
     members: BTreeMap<String, Member>,
     due: Option<Timestamp>,
 }
 
 /// A Node as load balancers see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Member {
+struct Member {
+    machine: Machine,
+    /// Whether its readiness lets it serve.
+    preferred: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Machine {
     Named(VirtualMachineId),
     Unnamed(BTreeSet<IpAddr>),
 }
 
 impl NodeChanges {
     /// Begins with the Nodes for which all Services are synced anyway.
-    pub fn new(windows: Windows, nodes: &BTreeMap<String, Node>) -> Self {
-        let members = members(nodes, &BTreeMap::new());
-        Self { windows, members, due: None }
+    pub fn new(windows: Windows, readiness: NodeReadiness, nodes: &BTreeMap<String, Node>) -> Self {
+        let members = members(nodes, readiness, &BTreeMap::new());
+        Self { windows, readiness, members, due: None }
     }
 
     /// Takes all Nodes as they are at `now`.
     pub fn handle(&mut self, nodes: &BTreeMap<String, Node>, now: Timestamp) {
-        let members = members(nodes, &self.members);
+        let members = members(nodes, self.readiness, &self.members);
         let came = members.iter().any(|(name, member)| match self.members.get(name) {
             None => true,
-            Some(known) => member != known && !is_replaced(known, member),
+            Some(known) => member != known && !is_lost(known, member),
         });
         let went = self.members.iter().any(|(name, known)| match members.get(name) {
             None => true,
-            Some(member) => is_replaced(known, member),
+            Some(member) => is_lost(known, member),
         });
         self.members = members;
         let windows = [came.then_some(self.windows.added), went.then_some(self.windows.removed)];
@@ -88,11 +98,12 @@ impl NodeChanges {
 /// Nodes that load balancers send traffic to, or would but for their draining.
 fn members(
     nodes: &BTreeMap<String, Node>,
+    readiness: NodeReadiness,
     known: &BTreeMap<String, Member>,
 ) -> BTreeMap<String, Member> {
     let members = nodes.iter().filter_map(|(name, node)| {
         let member = match node.eligibility {
-            Eligibility::Eligible | Eligibility::ScaledDown => member(node),
+            Eligibility::Eligible | Eligibility::ScaledDown => member(node, readiness),
             Eligibility::Deleting => known.get(name).cloned(),
             Eligibility::Excluded => None,
         };
@@ -101,17 +112,19 @@ fn members(
     members.collect()
 }
 
-fn member(node: &Node) -> Option<Member> {
-    match &node.provider_id {
-        ProviderId::CloudStack(machine) => Some(Member::Named(machine.clone())),
-        ProviderId::None => Some(Member::Unnamed(node.internal_ips().collect())),
-        ProviderId::Foreign(_) => None,
-    }
+fn member(node: &Node, readiness: NodeReadiness) -> Option<Member> {
+    let machine = match &node.provider_id {
+        ProviderId::CloudStack(machine) => Machine::Named(machine.clone()),
+        ProviderId::None => Machine::Unnamed(node.internal_ips().collect()),
+        ProviderId::Foreign(_) => return None,
+    };
+    Some(Member { machine, preferred: node.is_preferred(readiness) })
 }
 
-/// Whether another machine stands behind the Node now.
-fn is_replaced(known: &Member, member: &Member) -> bool {
-    matches!(known, Member::Named(_)) && known != member
+/// Whether another machine stands behind the Node now, or the Node ceased to be ready.
+fn is_lost(known: &Member, member: &Member) -> bool {
+    let is_replaced = matches!(known.machine, Machine::Named(_)) && known.machine != member.machine;
+    is_replaced || (known.preferred && !member.preferred)
 }
 
 #[cfg(test)]
@@ -144,7 +157,7 @@ mod tests {
     }
 
     fn watching(nodes: &[RawNode]) -> NodeChanges {
-        NodeChanges::new(Windows::default(), &cluster(nodes))
+        NodeChanges::new(Windows::default(), NodeReadiness::Ignore, &cluster(nodes))
     }
 
     fn edited(edit: impl FnOnce(&mut RawNode)) -> RawNode {
@@ -218,6 +231,33 @@ mod tests {
             assert_eq!(delay(&[raw("node-1")], std::slice::from_ref(&node)), None, "{what}");
             assert_eq!(delay(&[node], &[raw("node-1")]), None, "{what}, and back");
         }
+    }
+
+    #[test]
+    fn readiness_is_a_change_where_members_are_to_be_ready() {
+        let is = |ready: &str| cluster(&[edited(|node| node.ready = Some(ready.into()))]);
+        for (before, after, expected) in [
+            ("True", "False", REMOVED),
+            ("True", "Unknown", REMOVED),
+            ("False", "True", ADDED),
+            ("Unknown", "False", None),
+        ] {
+            let mut changes =
+                NodeChanges::new(Windows::default(), NodeReadiness::Ready, &is(before));
+            changes.handle(&is(after), at(100.0));
+            let delay = changes.next_due().map(|due| due.duration_since(at(100.0)).as_secs_f64());
+            assert_eq!(delay, expected, "{before} to {after}");
+        }
+    }
+
+    /// With no ready Node left, the others serve: their going counts.
+    #[test]
+    fn a_node_that_goes_is_a_change_though_it_was_not_ready() {
+        let not_ready = edited(|node| node.ready = Some("False".into()));
+        let before = cluster(&[not_ready]);
+        let mut changes = NodeChanges::new(Windows::default(), NodeReadiness::Ready, &before);
+        changes.handle(&cluster(&[]), at(0.0));
+        assert!(changes.due(at(1.0)));
     }
 
     #[test]
@@ -302,7 +342,8 @@ mod tests {
     #[test]
     fn windows_are_settings() {
         let windows = Windows { added: Duration::ZERO, removed: Duration::from_mins(1) };
-        let mut changes = NodeChanges::new(windows, &cluster(&[raw("node-1")]));
+        let mut changes =
+            NodeChanges::new(windows, NodeReadiness::Ignore, &cluster(&[raw("node-1")]));
         changes.handle(&cluster(&[]), at(0.0));
         assert_eq!(changes.next_due(), Some(at(60.0)));
         changes.handle(&cluster(&[raw("node-2")]), at(1.0));

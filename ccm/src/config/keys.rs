@@ -94,6 +94,9 @@ settings! {
     UdpOnRouter = "udp-on-router", None, "CLOUDSTACK_UDP_ON_ROUTER", true,
         "`refuse` or `try`", "`refuse`",
         "Says what becomes of a UDP port on a virtual router, which can't balance UDP.";
+    NodeReadiness = "node-readiness", None, "CLOUDSTACK_NODE_READINESS", true,
+        "`ignore` or `ready`", "`ignore`",
+        "Says whether a node that is not ready stays a member of load balancer rules; with `ready` it leaves them, unless no ready node has an address in the network.";
     RequestTimeout = "request-timeout", None, "CLOUDSTACK_REQUEST_TIMEOUT", true,
         "duration from `1s` to `10m`", "`60s`",
         "Bounds one request to the API, answer included.";

@@ -21,7 +21,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ccm_core::ids::{ClusterId, ProjectId};
-use ccm_core::model::policy::{AdoptUnrecorded, Policy, SourceRangesMode, UdpOnRouter};
+use ccm_core::model::policy::{
+    AdoptUnrecorded, NodeReadiness, Policy, SourceRangesMode, UdpOnRouter,
+};
 
 pub use error::{ConfigError, ConfigErrors, Origin, Warning};
 pub use keys::{Setting, Spec, markdown};
@@ -59,6 +61,8 @@ pub struct Config {
     pub source_ranges_mode: SourceRangesMode,
     /// `udp-on-router`.
     pub udp_on_router: UdpOnRouter,
+    /// `node-readiness`.
+    pub node_readiness: NodeReadiness,
     /// `request-timeout`.
     pub request_timeout: Duration,
     /// `connect-timeout`.
@@ -180,6 +184,7 @@ impl Config {
             adopt_unrecorded_addresses,
             source_ranges_mode,
             udp_on_router,
+            node_readiness,
             request_timeout,
             connect_timeout,
             job_timeout,
@@ -207,6 +212,7 @@ impl Config {
             ),
             (Setting::SourceRangesMode, *source_ranges_mode != other.source_ranges_mode),
             (Setting::UdpOnRouter, *udp_on_router != other.udp_on_router),
+            (Setting::NodeReadiness, *node_readiness != other.node_readiness),
             (Setting::RequestTimeout, *request_timeout != other.request_timeout),
             (Setting::ConnectTimeout, *connect_timeout != other.connect_timeout),
             (Setting::JobTimeout, *job_timeout != other.job_timeout),
@@ -241,6 +247,7 @@ impl Config {
         policy.adopt_unrecorded_addresses = self.adopt_unrecorded_addresses;
         policy.source_ranges_mode = self.source_ranges_mode;
         policy.udp_on_router = self.udp_on_router;
+        policy.node_readiness = self.node_readiness;
         policy
     }
 }
@@ -280,6 +287,11 @@ fn read(sources: &mut Sources) -> Option<Config> {
         "refuse" => Ok(UdpOnRouter::Refuse),
         "try" => Ok(UdpOnRouter::Try),
         _ => Err("which is neither `refuse` nor `try`".to_owned()),
+    });
+    let readiness = sources.optional(Setting::NodeReadiness, |text| match text {
+        "ignore" => Ok(NodeReadiness::Ignore),
+        "ready" => Ok(NodeReadiness::Ready),
+        _ => Err("which is neither `ignore` nor `ready`".to_owned()),
     });
     let seconds = Duration::from_secs;
     let request = sources.optional(Setting::RequestTimeout, |text| {
@@ -325,6 +337,7 @@ fn read(sources: &mut Sources) -> Option<Config> {
         adopt_unrecorded_addresses: adopt.unwrap_or(AdoptUnrecorded::Evidence),
         source_ranges_mode: ranges.unwrap_or(SourceRangesMode::Layered),
         udp_on_router: udp.unwrap_or(UdpOnRouter::Refuse),
+        node_readiness: readiness.unwrap_or_default(),
         request_timeout: request.unwrap_or(seconds(60)),
         connect_timeout: connect.unwrap_or(seconds(10)),
         job_timeout: job.unwrap_or(seconds(600)),

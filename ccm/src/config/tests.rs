@@ -60,7 +60,7 @@ fn defaults_are_those_of_the_policy() {
 fn every_setting_of_ours_arrives() {
     let (config, warnings) = with(
         "ca-file = /etc/ca.pem\ncluster-id = prod\ncluster-name = shop\nownership-tags = on\nadopt-unrecorded-addresses = keep\n\
-         source-ranges-mode = strict\nudp-on-router = try\nrequest-timeout = 5s\nconnect-timeout = 500ms\n\
+         source-ranges-mode = strict\nudp-on-router = try\nnode-readiness = ready\nrequest-timeout = 5s\nconnect-timeout = 500ms\n\
          job-timeout = 1h30m\npage-size = 100\nproject-id = p1\n",
     )
     .unwrap();
@@ -76,6 +76,7 @@ fn every_setting_of_ours_arrives() {
     assert_eq!(policy.adopt_unrecorded_addresses, AdoptUnrecorded::Keep);
     assert_eq!(policy.source_ranges_mode, SourceRangesMode::Strict);
     assert_eq!(policy.udp_on_router, UdpOnRouter::Try);
+    assert_eq!(policy.node_readiness, NodeReadiness::Ready);
 }
 
 #[test]
@@ -234,7 +235,7 @@ fn risky_settings_work_with_a_warning() {
 fn values_out_of_range_are_refused_with_the_range() {
     let text = format!(
         "{GOOD}page-size = 0\njob-timeout = 1s\nrequest-timeout = 30\nudp-on-router = maybe\nsource-ranges-mode = Strict\n\
-         adopt-unrecorded-addresses = yes\ncluster-id = {}\nproject-id = a b\n",
+         adopt-unrecorded-addresses = yes\ncluster-id = {}\nproject-id = a b\nnode-readiness = true\n",
         "x".repeat(64)
     );
     insta::assert_snapshot!(refusal(&text), @r#"
@@ -247,6 +248,7 @@ fn values_out_of_range_are_refused_with_the_range() {
       line 11: `adopt-unrecorded-addresses` is "yes", which is none of `evidence`, `keep` and `release`
       line 12: `cluster-id` is "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", which is no cluster id; write 1 to 63 printable characters without blanks
       line 13: `project-id` is "a b", which is no id; `listProjects` tells it
+      line 14: `node-readiness` is "true", which is neither `ignore` nor `ready`
     "#);
 }
 
@@ -268,6 +270,7 @@ fn each_setting_that_differs_is_named_and_a_running_process_takes_the_live_ones(
         (Setting::AdoptUnrecordedAddresses, "keep"),
         (Setting::SourceRangesMode, "strict"),
         (Setting::UdpOnRouter, "try"),
+        (Setting::NodeReadiness, "ready"),
         (Setting::RequestTimeout, "7s"),
         (Setting::ConnectTimeout, "7s"),
         (Setting::JobTimeout, "7m"),

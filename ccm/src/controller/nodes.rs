@@ -12,6 +12,7 @@ use ccm_core::event::Occasion;
 use ccm_core::event::announced::Announced;
 use ccm_core::exec::error::{CallError, Fault};
 use ccm_core::model::node::Node;
+use ccm_core::model::policy::NodeReadiness;
 use ccm_core::node::agenda::{Due, NodeAgenda};
 use ccm_core::node::label::Spellings;
 use ccm_core::node::metadata::{self, Metadata, Surroundings};
@@ -146,7 +147,7 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> NodeController<C, K, R> 
     ) -> Vec<(&'a Node, Metadata)> {
         let machines: VirtualMachines =
             machines.into_iter().map(|machine| (machine.id.clone(), machine)).collect();
-        let matched = Machines::new(nodes, &machines);
+        let matched = Machines::new(nodes, &machines, NodeReadiness::Ignore);
         let spellings = Spellings::of(nodes.values());
         let region = self.settings.region.as_deref();
         let surroundings = Surroundings { spellings: &spellings, region };

@@ -32,7 +32,8 @@ impl Derived {
     pub(super) fn of(snapshot: &Snapshot) -> Self {
         let Snapshot { policy, objects, cloud, .. } = snapshot;
         let desired = driver::desire(objects, policy, Learned::default());
-        let found = Machines::new(&desired.nodes, &Observed::new(cloud.clone()).virtual_machines);
+        let listed = Observed::new(cloud.clone()).virtual_machines;
+        let found = Machines::new(&desired.nodes, &listed, policy.node_readiness);
         let backends = cloud.networks.iter().map(|network| found.backends(&network.id).vms);
         let sets = backends.chain(cloud.members.values().cloned()).chain([BTreeSet::new()]);
         let mut networks: BTreeSet<CidrSet> =

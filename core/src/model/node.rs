@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use jiff::Timestamp;
 
 use crate::ids::{NodeUid, VirtualMachineId};
+use crate::model::policy::NodeReadiness;
 
 /// A Node of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +41,14 @@ impl Node {
     pub fn internal_ips(&self) -> impl Iterator<Item = IpAddr> {
         let internal = self.addresses.iter().filter(|found| found.kind == AddressType::InternalIp);
         internal.filter_map(|found| found.address.parse().ok())
+    }
+
+    /// Whether its readiness lets it serve. One that does not serves only where no other can.
+    pub fn is_preferred(&self, readiness: NodeReadiness) -> bool {
+        match readiness {
+            NodeReadiness::Ignore => true,
+            NodeReadiness::Ready => self.ready,
+        }
     }
 }
 

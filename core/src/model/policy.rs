@@ -22,6 +22,9 @@ pub struct Policy {
     pub source_ranges_mode: SourceRangesMode,
     /// What to do with a UDP port on a virtual router.
     pub udp_on_router: UdpOnRouter,
+    /// Whether a Node that is not ready is a member. Snapshots of before it was one lack it.
+    #[serde(default)]
+    pub node_readiness: NodeReadiness,
     /// Where records live.
     pub mode: Mode,
 }
@@ -37,6 +40,7 @@ impl Policy {
             adopt_unrecorded_addresses: AdoptUnrecorded::Evidence,
             source_ranges_mode: SourceRangesMode::Layered,
             udp_on_router: UdpOnRouter::Refuse,
+            node_readiness: NodeReadiness::Ignore,
             mode: Mode::Cluster,
         }
     }
@@ -72,6 +76,17 @@ pub enum UdpOnRouter {
     Refuse,
     /// Send it all the same.
     Try,
+}
+
+/// `node-readiness`: whether a Node must be ready to be a member.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeReadiness {
+    /// It makes no difference: the stable set of the Go framework.
+    #[default]
+    Ignore,
+    /// A Node that is not ready is no member, unless no member would be left.
+    Ready,
 }
 
 /// Where records live.

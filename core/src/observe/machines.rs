@@ -2,11 +2,16 @@
 //!
 //! The order of proof: provider id; else the VM of exactly that name; else the VM of the Node's
 //! short name that holds one of its addresses. What is ambiguous is said, never guessed.
+//!
+//! Where readiness counts, machines of Nodes that are not ready serve only in a network in which no
+//! ready Node has one: it may be the reports of readiness that fail, and a rule without members
+//! serves nobody for sure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::{NetworkId, VirtualMachineId};
 use crate::model::node::{Eligibility, Node, ProviderId};
+use crate::model::policy::NodeReadiness;
 use crate::model::record::members_digest;
 use crate::observe::VirtualMachine;
 
@@ -62,7 +67,11 @@ pub struct Machines {
 
 impl Machines {
     /// Matches all Nodes.
-    pub fn new(nodes: &BTreeMap<String, Node>, listed: &VirtualMachines) -> Self {
+    pub fn new(
+        nodes: &BTreeMap<String, Node>,
+        listed: &VirtualMachines,
+        readiness: NodeReadiness,
+    ) -> Self {
         let finder = Finder::new(listed);
         let matches: BTreeMap<String, Match> =
             nodes.iter().map(|(name, node)| (name.clone(), finder.find(node))).collect();
@@ -74,7 +83,7 @@ impl Machines {
             backends: BTreeMap::new(),
             default_networks: BTreeMap::new(),
         };
-        machines.sort_eligible(nodes, listed);
+        machines.sort_eligible(nodes, listed, readiness);
         machines
     }
 
@@ -99,10 +108,17 @@ impl Machines {
         best.map(|(network, _)| network)
     }
 
-    fn sort_eligible(&mut self, nodes: &BTreeMap<String, Node>, listed: &VirtualMachines) {
+    fn sort_eligible(
+        &mut self,
+        nodes: &BTreeMap<String, Node>,
+        listed: &VirtualMachines,
+        readiness: NodeReadiness,
+    ) {
         let mut machines: BTreeMap<&str, &VirtualMachine> = BTreeMap::new();
+        let mut preferred: BTreeSet<&VirtualMachineId> = BTreeSet::new();
         for (name, found) in &self.matches {
-            if nodes.get(name).is_none_or(|node| node.eligibility != Eligibility::Eligible) {
+            let Some(node) = nodes.get(name) else { continue };
+            if node.eligibility != Eligibility::Eligible {
                 continue;
             }
             let id = match found {
@@ -116,12 +132,17 @@ impl Machines {
             };
             self.eligible += 1;
             match id.and_then(|id| listed.get(id)) {
-                Some(machine) => _ = machines.insert(name.as_str(), machine),
+                Some(machine) => {
+                    machines.insert(name.as_str(), machine);
+                    if node.is_preferred(readiness) {
+                        preferred.insert(&machine.id);
+                    }
+                }
                 None => _ = self.unmatched.insert(name.clone()),
             }
         }
         self.default_networks = count_default_networks(machines.values().copied());
-        self.backends = backends_by_network(&machines);
+        self.backends = backends_by_network(&machines, &preferred);
     }
 }
 
@@ -137,6 +158,7 @@ fn count_default_networks<'a>(
 
 fn backends_by_network(
     machines: &BTreeMap<&str, &VirtualMachine>,
+    preferred: &BTreeSet<&VirtualMachineId>,
 ) -> BTreeMap<NetworkId, Backends> {
     let networks: BTreeSet<&NetworkId> =
         machines.values().flat_map(|machine| machine.nics.iter().map(|nic| &nic.network)).collect();
@@ -148,6 +170,9 @@ fn backends_by_network(
             } else {
                 backends.without_nic.insert((*node).to_owned(), machine.id.clone());
             }
+        }
+        if backends.vms.iter().any(|vm| preferred.contains(vm)) {
+            backends.vms.retain(|vm| preferred.contains(vm));
         }
         backends.digest = members_digest(&backends.vms);
         backends
@@ -283,7 +308,9 @@ mod tests {
             virtual_machines: machines,
             ..CloudState::empty(Timestamp::UNIX_EPOCH, Capabilities::default())
         };
-        Machines::new(&nodes, &Observed::new(state).virtual_machines).matches.remove(node).unwrap()
+        let listed = Observed::new(state).virtual_machines;
+        let mut machines = Machines::new(&nodes, &listed, NodeReadiness::Ignore);
+        machines.matches.remove(node).unwrap()
     }
 
     fn is(id: &str) -> Match {

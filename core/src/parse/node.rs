@@ -6,7 +6,8 @@
 //! 2. not excluded by label, whose value must be a boolean false to mean "included",
 //! 3. not marked by the cluster autoscaler.
 //!
-//! Readiness, cordons and the control-plane role make no difference.
+//! Cordons and the control-plane role make no difference. Nor does readiness: where it is to count,
+//! which machines serve says so (`observe/machines.rs`).
 
 use crate::ids::NodeUid;
 use crate::model::node::{AddressType, CloudTaints, Eligibility, Node, NodeAddress};

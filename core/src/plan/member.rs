@@ -1,6 +1,7 @@
 //! Which virtual machines stand behind a rule.
 //!
-//! 1. The VMs of eligible Nodes with an address in the rule's network are members.
+//! 1. The VMs of eligible Nodes with an address in the rule's network are members; with
+//!    `node-readiness = ready` those of ready ones, if there is any.
 //! 2. A member stays while it can't be told whether its Node is gone: its name is ambiguous, or its
 //!    VM has lost its address.
 //! 3. If there are eligible Nodes but none could be matched, all members stay.

@@ -74,7 +74,8 @@ impl<'a> Planner<'a> {
         now: Timestamp,
     ) -> Self {
         let owners = Owners::new(desired, observed, policy);
-        let machines = Machines::new(&desired.nodes, &observed.virtual_machines);
+        let machines =
+            Machines::new(&desired.nodes, &observed.virtual_machines, policy.node_readiness);
         let inputs = standing::Inputs { desired, observed, policy, machines: &machines };
         let mut rules = standing::rules_by_owner(observed, &owners);
         let mut standings = BTreeMap::new();

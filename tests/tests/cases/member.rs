@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use ccm_core::ids::ServiceKey;
+use ccm_core::model::policy::NodeReadiness;
 use ccm_core::plan::Planned;
 use ccm_core::plan::action::Action;
 use ccm_core::plan::report::Severity;
@@ -338,6 +339,55 @@ fn c032_which_nodes_are_members() {
         node.labels.insert("node-role.kubernetes.io/control-plane".to_owned(), String::new());
     });
     let web = lab.create("web", |_| ());
+    lab.settle(&web);
+    assert_eq!(members(&lab), names(["node-1"]));
+}
+
+fn set_ready(lab: &Lab, ready: [Option<&str>; 3]) {
+    for (name, ready) in ["node-1", "node-2", "node-3"].into_iter().zip(ready) {
+        edit_node(lab, name, |node| node.ready = ready.map(str::to_owned));
+    }
+}
+
+/// Row 9 of the contract's appendix, and the option beside it.
+#[test]
+fn c032_readiness_counts_only_where_it_is_asked_for() {
+    const YES: Option<&str> = Some("True");
+    for (ready, expected) in [
+        ([YES, YES, Some("False")], names(["node-1", "node-2"])),
+        ([YES, Some("Unknown"), Some("False")], names(["node-1"])),
+        ([YES, YES, None], names(["node-1", "node-2"])),
+        ([Some("False"), Some("Unknown"), Some("False")], all_nodes()),
+        ([YES, YES, YES], all_nodes()),
+    ] {
+        for (readiness, expected) in
+            [(NodeReadiness::Ignore, all_nodes()), (NodeReadiness::Ready, expected)]
+        {
+            let mut lab = Setup::standard().start();
+            lab.policy.node_readiness = readiness;
+            set_ready(&lab, [YES; 3]);
+            let web = lab.create("web", |_| ());
+            lab.settle(&web);
+            assert_eq!(members(&lab), all_nodes());
+            set_ready(&lab, ready);
+            lab.settle(&web);
+            assert_eq!(members(&lab), expected, "{readiness:?} {ready:?}");
+            assert_eq!(lab.reach(CLIENT, A, 80), expected);
+            assert_nothing_planned(&lab, &web);
+        }
+    }
+}
+
+/// The floor is one of each rule's network, not of the cluster.
+#[test]
+fn c032_readiness_leaves_no_network_without_members() {
+    let mut lab = Setup::standard().nodes(&["node-1"]).start();
+    lab.policy.node_readiness = NodeReadiness::Ready;
+    let web = lab.create("web", |_| ());
+    lab.settle(&web);
+    let ready = Some("True".to_owned());
+    set_node(&lab, ccm_core::parse::raw::RawNode { ready, ..node("iso2-1", "10.1.2.11") });
+    edit_node(&lab, "node-1", |node| node.ready = Some("False".to_owned()));
     lab.settle(&web);
     assert_eq!(members(&lab), names(["node-1"]));
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ccm_core::model::policy::NodeReadiness;
 use ccm_tests::lab::{annotation, port};
 
 use crate::stage::Stage;
@@ -24,6 +25,35 @@ async fn a_new_service_is_served_and_a_deleted_one_leaves_nothing() {
         })
         .await;
     assert_eq!(stage.cloud.everything(), before);
+}
+
+/// Row 9 of the contract's appendix, and the option beside it.
+#[tokio::test(start_paused = true)]
+async fn c084_readiness_of_a_node_is_followed_where_it_is_asked_for() {
+    for (readiness, without) in [(NodeReadiness::Ignore, 3), (NodeReadiness::Ready, 2)] {
+        let mut stage = Stage::new();
+        stage.policy.node_readiness = readiness;
+        let set_ready = |ready: &str| {
+            let mut node = stage.cluster.node("node-3").expect("a Node");
+            node.ready = Some(ready.to_owned());
+            stage.cluster.with(|cluster| cluster.set_node(node));
+        };
+        stage
+            .with_services(async {
+                stage.serve("web").await;
+                let rule = stage.cloud.rules().remove(0);
+                let lists = stage.sent("listLoadBalancerRules");
+                set_ready("Unknown");
+                stage.pass(Duration::from_secs(30)).await;
+                assert_eq!(stage.cloud.members(&rule), without, "{readiness:?}");
+                set_ready("True");
+                stage.pass(Duration::from_secs(30)).await;
+                assert_eq!(stage.cloud.members(&rule), 3, "{readiness:?}");
+                let is_quiet = stage.sent("listLoadBalancerRules") == lists;
+                assert_eq!(is_quiet, readiness == NodeReadiness::Ignore);
+            })
+            .await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

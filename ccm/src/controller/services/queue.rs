@@ -191,7 +191,8 @@ where
         changed: impl Stream<Item = ()>,
         wake: mpsc::UnboundedSender<ServiceKey>,
     ) {
-        let mut collected = NodeChanges::new(windows, &nodes_by_name(&self.cluster).await);
+        let nodes = nodes_by_name(&self.cluster).await;
+        let mut collected = NodeChanges::new(windows, self.policy.node_readiness, &nodes);
         tokio::pin!(changed);
         loop {
             tokio::select! {

@@ -60,6 +60,8 @@ pub struct Stage {
     pub plans: Arc<LatestPlans>,
     pub metrics: Arc<Metrics>,
     pub health: Health,
+    /// Of the Service controllers to come.
+    pub policy: Policy,
     world: World,
     watched: Mutex<Option<Watched>>,
 }
@@ -85,6 +87,7 @@ impl Stage {
             plans: Arc::default(),
             metrics: Arc::new(Metrics::new("test")),
             health: Health::new(),
+            policy: Policy::new(cluster_id()),
             world,
             watched: Mutex::new(Some(watched)),
         };
@@ -228,7 +231,7 @@ impl Stage {
     ) -> T {
         let controller = ServiceController::new(
             (cloud, Arc::clone(&self.cluster), self.clock.clone()),
-            Policy::new(cluster_id()),
+            self.policy.clone(),
             Settings::default(),
             self.teller(),
             Self::fence(),
