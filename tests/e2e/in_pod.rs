@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::harness::command::{Ran, command, text};
 use crate::harness::scene::{ACCOUNT, Scene};
+use crate::harness::settings;
 
 /// Puts a folder where pods have their service account, and runs the rest there.
 const IN_POD: &str = "mount -t tmpfs tmpfs /var/run/ && mkdir -p /var/run/secrets/kubernetes.io && \
@@ -61,8 +62,9 @@ impl Scene {
 #[ignore = "needs tests/e2e/run"]
 async fn e2e_in_a_pod_commands_use_its_service_account() {
     if !has_namespaces() {
-        eprintln!("not tested: this machine gives its user no mount namespace");
-        return;
+        return settings::not_tested(
+            "commands in a pod: this machine gives its user no mount namespace",
+        );
     }
     let scene = Scene::with_nodes(&["node-1"]).await;
     scene.objects.create_service("web", json!({})).await;
