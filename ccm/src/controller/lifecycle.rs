@@ -15,6 +15,8 @@ use ccm_core::node::agenda::Pace;
 use ccm_core::node::lifecycle::{
     Answer, LifecyclePolicy, NodeVerdict, NodeWatch, Round, questions,
 };
+use ccm_core::observe::VirtualMachine;
+use ccm_core::observe::machines::is_alive;
 use ccm_kubernetes::live::nodes::TaintChange;
 use tracing::{Instrument as _, Span, debug, debug_span, info, warn};
 
@@ -103,20 +105,16 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> LifecycleController<C, K
             pace.handle(&id, &answer, self.runtime.now());
             answers.insert(id, answer);
         }
-        let scope_proven = self.proves_scope(&answers).await;
-        Round { answers, scope_proven }
-    }
-
-    /// Whether the same credentials see any machine: only needed where one seems to be gone.
-    async fn proves_scope(&self, answers: &BTreeMap<VirtualMachineId, Answer>) -> bool {
-        let found = |answer: &Answer| matches!(answer, Answer::Found(_));
-        if answers.values().any(found) {
-            return true;
+        if !answers.values().any(Answer::seems_gone) {
+            return Round { answers, ..Round::default() };
         }
-        if !answers.values().any(|answer| *answer == Answer::Absent) {
-            return false;
-        }
-        self.cloud.machines().await.is_ok_and(|machines| !machines.is_empty())
+        // What the same credentials see in a list.
+        let Ok(machines) = self.cloud.machines().await else {
+            return Round { answers, ..Round::default() };
+        };
+        let found = answers.values().any(|answer| matches!(answer, Answer::Found(_)));
+        let scope_proven = found || !machines.is_empty();
+        Round { answers, scope_proven, listed: alive(&machines) }
     }
 
     fn tell_held(&self, node: &Node, verdict: &NodeVerdict, announced: &mut Announced<String>) {
@@ -174,6 +172,11 @@ impl<C: Inventory, K: Cluster + NodeWrites, R: Runtime> LifecycleController<C, K
             }
         }
     }
+}
+
+fn alive(machines: &[VirtualMachine]) -> BTreeSet<VirtualMachineId> {
+    let alive = machines.iter().filter(|machine| is_alive(&machine.state));
+    alive.map(|machine| machine.id.clone()).collect()
 }
 
 /// Whether this round says anything about a Node: one that is ready, or that was asked for.

@@ -2,8 +2,8 @@
 //!
 //! Deleting a Node that lives is the worst that can happen here, so *gone* needs all of: a provider
 //! id of ours; not ready; an empty answer (or 431) for that id while the same credentials see
-//! something else of the scope in the same round; the same again after a while; and a Node that is
-//! not brand-new. To a user a machine of another account looks exactly like one that was expunged:
+//! something else of the scope in the same round, and no list in that round shows the machine; the
+//! same again after a while; and a Node that is not brand-new. To a user a machine of another account looks exactly like one that was expunged:
 //! so no more than a share of all Nodes goes in any ten minutes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +49,17 @@ pub enum Answer {
     Failed(String),
 }
 
+impl Answer {
+    /// Whether the machine seems to be gone: then a list is to be read too.
+    pub fn seems_gone(&self) -> bool {
+        match self {
+            Self::Absent => true,
+            Self::Found(state) => !is_alive(state),
+            Self::Failed(_) => false,
+        }
+    }
+}
+
 /// Everything that one round learned.
 #[derive(Clone, Debug, Default)]
 pub struct Round {
@@ -56,6 +67,8 @@ pub struct Round {
     pub answers: BTreeMap<VirtualMachineId, Answer>,
     /// Whether the same credentials saw another machine, or the Node's network, in this round.
     pub scope_proven: bool,
+    /// The machines that a list shows alive: it is read where one seems to be gone.
+    pub listed: BTreeSet<VirtualMachineId>,
 }
 
 /// What is to be done about a Node, or why nothing is.
@@ -141,6 +154,10 @@ impl NodeWatch {
                 self.forget(node);
                 (state == "Stopped" && !node.taints.shutdown).then_some(NodeVerdict::ShutDown)
             }
+            Some(Answer::Absent | Answer::Found(_)) if round.listed.contains(id) => {
+                self.forget(node);
+                Some(unknown("asked for by id it is not there, and a list shows it"))
+            }
             Some(Answer::Absent | Answer::Found(_)) if !round.scope_proven => {
                 Some(unknown("CloudStack showed nothing at all that we know"))
             }
@@ -224,7 +241,7 @@ mod tests {
 
     fn round(nodes: &BTreeMap<String, Node>, answer: &Answer) -> Round {
         let answers = questions(nodes.values()).into_iter().map(|id| (id, answer.clone()));
-        Round { answers: answers.collect(), scope_proven: true }
+        Round { answers: answers.collect(), scope_proven: true, listed: BTreeSet::new() }
     }
 
     fn failed(why: &str) -> Answer {
@@ -293,6 +310,23 @@ mod tests {
         // The blind time does not count.
         let seen = round(&nodes, &Answer::Absent);
         let verdicts = lifecycle.judge(&nodes, &seen, &policy, after(3600));
+        assert_eq!(verdicts["node-1"], NodeVerdict::Unconfirmed);
+    }
+
+    /// A question by id that is answered wrongly now and then, for a machine that is stopped.
+    #[test]
+    fn c073_what_a_list_shows_is_not_gone() {
+        let nodes = cluster([down("node-1")]);
+        let mut lifecycle = NodeWatch::default();
+        let policy = LifecyclePolicy::default();
+        let absent = round(&nodes, &Answer::Absent);
+        let listed = Round { listed: questions(nodes.values()), ..absent.clone() };
+        for at in (0..3600).step_by(30) {
+            let verdicts = lifecycle.judge(&nodes, &listed, &policy, after(at));
+            assert!(matches!(verdicts["node-1"], NodeVerdict::Unknown(_)));
+        }
+        // The time in which it was listed does not count.
+        let verdicts = lifecycle.judge(&nodes, &absent, &policy, after(3600));
         assert_eq!(verdicts["node-1"], NodeVerdict::Unconfirmed);
     }
 
