@@ -11,6 +11,7 @@ pub mod interrupted;
 pub mod lab;
 pub mod large;
 pub mod log;
+pub mod mutants;
 pub mod mutate;
 pub mod objects;
 pub mod oracle;

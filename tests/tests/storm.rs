@@ -2,38 +2,26 @@
 //! `cargo run --release -p ccm-tests --bin storm -- --help`.
 
 use std::fmt::Debug;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use ccm_core::permission::cloudstack::COMMANDS;
-use ccm_tests::lab::fixture;
 use ccm_tests::storm::coverage::Coverage;
 use ccm_tests::storm::script::{Blow, Strike};
-use ccm_tests::storm::{Outcome, Script, run};
+use ccm_tests::storm::{Outcome, Script, run, stories};
 
 /// Seeds that each test run tells.
 const SEEDS: u64 = 200;
 
-fn histories() -> Vec<PathBuf> {
-    let files = std::fs::read_dir(fixture("histories")).expect("the histories");
-    let paths = files.map(|file| file.expect("a file").path());
-    let mut paths: Vec<PathBuf> =
-        paths.filter(|path| path.extension().is_some_and(|end| end == "json")).collect();
-    paths.sort();
-    paths
-}
-
 #[test]
-fn what_was_found_once_does_not_happen_again() {
-    let histories = histories();
-    assert!(!histories.is_empty());
-    for path in histories {
-        let text = std::fs::read_to_string(&path).expect("a history");
-        let script: Script = serde_json::from_str(&text).expect("a storm");
-        let violations = run(&script).violations;
-        assert!(violations.is_empty(), "{}: {violations:?}", path.display());
-    }
+fn nothing_is_violated_that_was_found_once_and_in_no_story() {
+    let stories = stories();
+    let told = tell(&stories, |(_, script)| script.clone());
+    let violations = told.iter().filter_map(|((name, _), outcome)| {
+        Some(format!("{name}: {}", outcome.violations.first()?))
+    });
+    let violations: Vec<String> = violations.collect();
+    assert!(violations.is_empty(), "{}", violations.join("\n"));
 }
 
 #[test]

@@ -27,6 +27,12 @@ struct Arguments {
     /// Storms for so long, however many they are.
     #[arg(long, value_name = "MINUTES")]
     minutes: Option<u64>,
+    /// Ends with the first failure, and leaves it as it is.
+    #[arg(long)]
+    first: bool,
+    /// Tells the histories and stories of `fixtures` instead.
+    #[arg(long)]
+    stories: bool,
     /// Tells one storm again, from the file that a failure left, and prints all that happens.
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
@@ -62,6 +68,7 @@ fn main() -> ExitCode {
     match (&arguments.replay, arguments.show) {
         (Some(file), _) => replay(file),
         (None, Some(seed)) => show(seed),
+        (None, None) if arguments.stories => tell_stories(arguments.first),
         (None, None) => tell_all(&arguments),
     }
 }
@@ -91,12 +98,29 @@ fn read(file: &Path) -> Result<Script, String> {
     serde_json::from_str(&text).map_err(|error| error.to_string())
 }
 
+fn tell_stories(first: bool) -> ExitCode {
+    let mut failed = false;
+    for (name, script) in storm::stories() {
+        if let Some(violation) = storm::run(&script).violations.first() {
+            println!("{name}: {violation}");
+            failed = true;
+        }
+        if failed && first {
+            break;
+        }
+    }
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
 fn tell_all(arguments: &Arguments) -> ExitCode {
     let next = AtomicU64::new(arguments.from);
     let sum = Mutex::new(Sum::default());
     let began = Instant::now();
+    let is_enough =
+        || arguments.first && !sum.lock().expect("no storm panics here").failed.is_empty();
     let goes_on = |seed: u64| match arguments.minutes {
-        Some(minutes) => began.elapsed() < Duration::from_secs(minutes * 60),
+        _ if is_enough() => false,
+        Some(minutes) => began.elapsed() < Duration::from_mins(minutes),
         None => seed < arguments.from + arguments.seeds,
     };
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -128,6 +152,9 @@ fn tell(seed: u64, arguments: &Arguments, sum: &Mutex<Sum>) {
     let Some(violation) = outcome.violations.first() else { return };
     println!("seed {seed}: {violation}");
     sum.lock().expect("no storm panics here").failed.push(seed);
+    if arguments.first {
+        return;
+    }
     let fails = |script: &Script| !storm::run(script).violations.is_empty();
     let smallest = Script::shrink(seed, ATTEMPTS, fails);
     std::fs::create_dir_all(&arguments.out).expect("a directory for failures");

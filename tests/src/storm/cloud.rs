@@ -20,7 +20,7 @@ use crate::lab::{answered, lock, received};
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A cluster sends fewer calls in an hour, whatever goes wrong.
-const BUSY: u64 = 6_000;
+const BUSY: u64 = 2_500;
 
 /// CloudStack.
 pub struct CloudStack {

@@ -36,4 +36,4 @@ mod watcher;
 mod world;
 
 pub use run::{Outcome, run};
-pub use script::Script;
+pub use script::{Script, stories};

@@ -2,6 +2,7 @@
 
 use ccm_core::parse::raw::RawService;
 use ccm_simulator::Simulator;
+use jiff::ToSpan as _;
 use serde_json::{Value, json};
 
 use super::api_server::{Place, raw_service, service_object};
@@ -93,6 +94,7 @@ impl Storm {
         if !self.clusters[cluster].machines.contains_key(&name) {
             return;
         }
+        self.watcher.note_nodes_changed();
         let object = json!({
             "apiVersion": "v1", "kind": "Node",
             "metadata": {"name": name, "uid": self.dice.uuid(), "labels": {}},
@@ -106,6 +108,7 @@ impl Storm {
     }
 
     pub(super) fn edit_node(&self, cluster: usize, node: usize, change: impl FnOnce(&mut Value)) {
+        self.watcher.note_nodes_changed();
         self.clusters[cluster].server.edit(&Place::node(&node_name(cluster, node)), change);
     }
 
@@ -162,6 +165,51 @@ impl Storm {
                 self.watcher.note_shared(text(rule, "publicipid"));
                 self.cloud.by_hand("createLoadBalancerRule", &rule_beside(rule));
             }
+            Hand::ForeignOpening => {
+                let [address, port] = ["publicipid", "publicport"].map(|name| text(rule, name));
+                self.watcher.note_shared(address);
+                let params = [
+                    ("ipaddressid", address),
+                    ("protocol", text(rule, "protocol")),
+                    ("startport", port),
+                    ("endport", port),
+                    ("cidrlist", "203.0.113.200/32"),
+                ];
+                self.cloud.by_hand("createFirewallRule", &params);
+            }
+            Hand::Namesake => self.put_namesake(rule),
+            Hand::Undescribe => update("description", "web"),
+            Hand::GiveAway => self.give_away(rule),
+        }
+    }
+
+    /// CloudStack is ahead of all others by the minute that its job may take.
+    fn give_away(&self, rule: &Value) {
+        let [id, address, network] =
+            ["publicipid", "publicip", "networkid"].map(|name| text(rule, name));
+        self.watcher.note_given_away(id);
+        self.cloud.by_hand("disassociateIpAddress", &[("id", id)]);
+        let then = self.clock.right() + 1.minute();
+        self.cloud.with(|simulator| simulator.advance(then));
+        let again = [("ipaddress", address), ("networkid", network)];
+        self.cloud.by_hand("associateIpAddress", &again);
+    }
+
+    /// The source NAT address of a network is nobody's but the network's.
+    fn put_namesake(&self, rule: &Value) {
+        let list = "listPublicIpAddresses";
+        let on = [("issourcenat", "true")];
+        let found = self.cloud.with(|simulator| self.watcher.list(simulator, list, &on));
+        for address in &found {
+            let mut params = rule_beside(rule);
+            for (name, value) in &mut params {
+                match *name {
+                    "publicipid" => *value = text(address, "id"),
+                    "name" | "publicport" => *value = text(rule, name),
+                    _ => {}
+                }
+            }
+            self.cloud.by_hand("createLoadBalancerRule", &params);
         }
     }
 

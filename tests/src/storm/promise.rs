@@ -1,9 +1,12 @@
 //! What is promised, whatever happens. Each promise has an oracle, and each violation names it. For
-//! operators they stand in `deploy/docs/reliability.md`, whose text is `promise.md` and the table here.
+//! operators they stand in `deploy/docs/reliability.md`, whose text is `promise.md` with the table here
+//! and that of the faults in it (`mutants.rs`).
 
 use std::fmt;
 
 use jiff::Timestamp;
+
+use crate::mutants;
 
 /// A promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,7 +104,8 @@ impl Promise {
 /// `deploy/docs/reliability.md`.
 pub fn markdown() -> String {
     let rows = Promise::ALL.map(|promise| format!("| {} | {} |\n", promise.name(), promise.text()));
-    include_str!("promise.md").replace("{promises}", rows.concat().trim_end())
+    let page = include_str!("promise.md").replace("{promises}", rows.concat().trim_end());
+    page.replace("{mutants}", mutants::table().trim_end())
 }
 
 /// A promise that was not kept.

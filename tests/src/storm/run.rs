@@ -188,6 +188,7 @@ impl Storm {
             Event::Strip(cluster, service) => self.strip(number(cluster), *service),
             Event::NodeLeaves(cluster, node) => {
                 let cluster = number(cluster);
+                self.watcher.note_nodes_changed();
                 self.clusters[cluster].server.erase(&Place::node(&node_name(cluster, *node)));
             }
             Event::NodeJoins(cluster, node) => self.join(number(cluster), *node),
@@ -272,6 +273,7 @@ impl Storm {
         while !self.is_over() {
             let changing = self.cloud.calls().changing;
             tokio::time::sleep(GLANCE).await;
+            self.cloud.with(|simulator| self.watcher.check_cloud(simulator));
             let reasons = settled::reasons(self);
             let acts = self.cloud.calls().changing != changing;
             quiet = if acts { 0 } else { quiet + 1 };

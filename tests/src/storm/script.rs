@@ -1,5 +1,7 @@
 //! What happens in a storm, as data: drawn from a seed, shrunk, written to a file and read again.
 
+use std::path::PathBuf;
+
 use ccm_simulator::faults::{
     Fault, FaultKind, JobFault, Mishap, PageFault, RouterFault, RouterPart,
 };
@@ -11,6 +13,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde::{Deserialize, Serialize};
 
+use crate::lab::fixture;
 use crate::wish::{Wish, wishes};
 
 /// Services of one cluster.
@@ -39,6 +42,24 @@ pub struct Script {
     /// A single call that goes wrong.
     #[serde(default)]
     pub strike: Option<Strike>,
+}
+
+/// Storms that are kept, by name: what was found once (`fixtures/histories`), and stories that
+/// hardly any seed tells (`fixtures/stories`).
+pub fn stories() -> Vec<(String, Script)> {
+    let of = |directory: &str| {
+        let files = std::fs::read_dir(fixture(directory)).expect("the stories");
+        files.map(|file| file.expect("a file").path())
+    };
+    let mut paths: Vec<PathBuf> = of("histories").chain(of("stories")).collect();
+    paths.sort();
+    let read = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path).expect("a story");
+        let script = serde_json::from_str(&text);
+        let script = script.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        (path.file_stem().unwrap_or_default().to_string_lossy().into_owned(), script)
+    };
+    paths.into_iter().map(read).collect()
 }
 
 /// A single call that goes wrong, at any time.
@@ -138,6 +159,14 @@ pub enum Hand {
     CloseFirewall,
     /// Puts a rule of their own on its address.
     ForeignRule,
+    /// Lets somebody else in to exactly its port.
+    ForeignOpening,
+    /// Puts a rule of the same name and port on an address of their own.
+    Namesake,
+    /// Takes away what describes the rule, as rules of the Go controller have nothing either.
+    Undescribe,
+    /// Releases its address, and associates it for themselves.
+    GiveAway,
 }
 
 /// What goes wrong between a process and its API server.
@@ -175,6 +204,8 @@ pub enum CloudTrouble {
 pub enum Blow {
     /// Refused with this code, and not carried out.
     ErrorBefore(u16),
+    /// What it is about does not exist, it is said.
+    NotFound,
     /// Carried out, and answered with this code.
     ErrorAfter(u16),
     /// Not carried out; the connection ends.
@@ -254,6 +285,10 @@ impl Blow {
         let text = "out of order".to_owned();
         let kind = match self {
             Self::ErrorBefore(code) => FaultKind::Before(Mishap::Error { code, text }),
+            Self::NotFound => {
+                let text = "entity does not exist".to_owned();
+                FaultKind::Before(Mishap::Error { code: 431, text })
+            }
             Self::ErrorAfter(code) => FaultKind::After(Mishap::Error { code, text }),
             Self::RequestLost => FaultKind::Before(Mishap::Closed),
             Self::AnswerLost => FaultKind::After(Mishap::Closed),
@@ -422,6 +457,8 @@ fn hands() -> impl Strategy<Value = Hand> {
         Hand::Rename,
         Hand::CloseFirewall,
         Hand::ForeignRule,
+        Hand::ForeignOpening,
+        Hand::Namesake,
     ])
 }
 

@@ -2,15 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use ccm_core::model::record::FINALIZER;
+use ccm_core::cidr::CidrSet;
+use ccm_core::model::record::{FINALIZER, Opening};
+use ccm_core::model::service::{Port, Transport};
 use ccm_core::parse::raw::RawService;
 use ccm_simulator::{Request, Simulator};
 
-use super::{Maker, Watcher};
+use super::{MEDDLED, Maker, Watcher};
 use crate::lab::annotation;
 use crate::oracle::text;
 use crate::storm::promise::Promise;
 use crate::storm::request::{command, param, told};
+
+/// A call so many seconds after another one is of the same plan: a job of a rule takes three.
+const SAME_BREATH: u64 = 5;
 
 impl Watcher {
     fn ids(&self, simulator: &mut Simulator) -> BTreeSet<String> {
@@ -98,6 +103,10 @@ impl Watcher {
             other => panic!("no controller of ours sends {other}"),
         };
         self.check_order(simulator, cluster, request);
+        if command == "removeFromLoadBalancerRule" {
+            let now = self.clock.seconds();
+            self.seen().shrunk.insert(id.to_owned(), now);
+        }
         if !fine {
             let told = told(request);
             let what = format!("cluster {cluster} calls {command} on what is not its own: {told}");
@@ -155,7 +164,7 @@ impl Watcher {
                 && raw.load_balancer_class.is_none()
         };
         for raw in self.servers[cluster].services().iter().filter(|raw| shows(raw)) {
-            if !raw.uid.as_deref().is_some_and(|uid| self.is_meddled(uid)) {
+            if !raw.uid.as_deref().is_some_and(|uid| self.is_in_motion(uid)) {
                 let what = format!("cluster {cluster} releases {address}, which {raw:?} shows");
                 self.violate(Promise::Release, what);
             }
@@ -167,8 +176,9 @@ impl Watcher {
             "associateIpAddress" => self.without_intent(cluster, request),
             "createLoadBalancerRule" => self.without_record(cluster, request),
             "createNetworkACL" => self.without_finalizer(cluster, request),
-            "createFirewallRule" => self.without_member(simulator, cluster, request),
+            "createFirewallRule" => self.too_early(simulator, cluster, request),
             "deleteLoadBalancerRule" => self.still_open(simulator, cluster, request),
+            "assignToLoadBalancerRule" => self.too_late(simulator, request),
             _ => None,
         };
         if let Some(why) = early {
@@ -206,8 +216,8 @@ impl Watcher {
         lacks.then_some("without a record").or_else(|| self.lacks_finalizer(cluster, &uid))
     }
 
-    /// A first opening waits for somebody who answers.
-    fn without_member(
+    /// A first opening waits for somebody who answers, and every one until it is recorded.
+    fn too_early(
         &self,
         simulator: &mut Simulator,
         cluster: usize,
@@ -218,12 +228,48 @@ impl Watcher {
         let rule = rules.iter().find(|row| Some(text(row, "publicport")) == port);
         let Some(rule) = rule else { return Some("without a rule") };
         let id = text(rule, "id");
-        let uid = self.seen().makers.get(id).and_then(|maker| maker.uid.clone());
-        if !self.is_of(cluster, id) || uid.is_some_and(|uid| self.is_meddled(&uid)) {
+        let uid = self.seen().makers.get(id).and_then(|maker| maker.uid.clone())?;
+        if !self.is_of(cluster, id) || self.is_meddled(&uid) {
             return None;
         }
         let members = self.list(simulator, "listLoadBalancerRuleInstances", &[("id", id)]);
-        members.is_empty().then_some("for a port without a member")
+        if members.is_empty() {
+            return Some("for a port without a member");
+        }
+        self.unrecorded(cluster, &uid, port?, param(request, "cidrlist")?)
+    }
+
+    /// Who takes the place of others comes before they go, if that is known at the same time.
+    fn too_late(&self, simulator: &mut Simulator, request: &Request) -> Option<&'static str> {
+        let id = param(request, "id")?;
+        let now = self.clock.seconds();
+        let within = |at: Option<u64>, time| at.is_some_and(|at| now.saturating_sub(at) <= time);
+        let (shrunk, changed) = {
+            let seen = self.seen();
+            (seen.shrunk.get(id).copied(), seen.nodes_changed)
+        };
+        if !within(shrunk, SAME_BREATH) || within(changed, MEDDLED) {
+            return None;
+        }
+        let members = self.list(simulator, "listLoadBalancerRuleInstances", &[("id", id)]);
+        members.is_empty().then_some("after all others were taken out")
+    }
+
+    /// What is opened is recorded by port and networks.
+    fn unrecorded(
+        &self,
+        cluster: usize,
+        uid: &str,
+        port: &str,
+        cidrs: &str,
+    ) -> Option<&'static str> {
+        let services = self.servers[cluster].services();
+        let raw = services.iter().find(|raw| raw.uid.as_deref() == Some(uid))?;
+        let port = Port { transport: Transport::Tcp, number: port.parse().expect("a port") };
+        let cidrs = CidrSet::parse_listed(cidrs).expect("networks");
+        let opening = Opening::new(port, &cidrs).to_string();
+        let record = raw.annotations.get(&annotation("record")).map_or("", String::as_str);
+        (!record.contains(&opening)).then_some("before the opening is recorded")
     }
 
     /// What a Service leaves is closed before its rule goes.
@@ -240,11 +286,11 @@ impl Watcher {
         let leaves = services.iter().all(|raw| raw.uid.as_deref() != Some(&*uid) || raw.deleting);
         let rows = self.list(simulator, "listLoadBalancerRules", &[]);
         let row = rows.iter().find(|row| text(row, "id") == id)?;
-        let port = text(row, "publicport");
+        let port: u64 = text(row, "publicport").parse().expect("a port");
         let openings =
             self.list(simulator, "listFirewallRules", &[("ipaddressid", text(row, "publicipid"))]);
         let is_open = openings.iter().any(|opening| {
-            text(opening, "startport") == port && self.is_of(cluster, text(opening, "id"))
+            opening["startport"] == port && self.is_of(cluster, text(opening, "id"))
         });
         (leaves && is_open).then_some("before its port is closed")
     }

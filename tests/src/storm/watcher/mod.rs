@@ -44,11 +44,16 @@ struct Maker {
 struct Asked {
     sources: BTreeMap<u16, CidrSet>,
     addresses: BTreeSet<String>,
+    /// When it last asked for something else.
+    edited: Option<u64>,
+    /// When somebody last worked on it, or on what is its.
     meddled: Option<u64>,
     /// Somebody removed it by force: what it leaves is reported, and people decide.
     erased: bool,
     /// Somebody took its record away: until it is written back, nothing may name its address.
     stripped: bool,
+    /// It had our finalizer, and was let go.
+    let_go: bool,
 }
 
 /// What was seen so far.
@@ -63,6 +68,10 @@ struct Seen {
     forgotten: BTreeSet<String>,
     /// The annotations of Services that somebody removed by force.
     erased: String,
+    /// When members were last taken out of a rule.
+    shrunk: BTreeMap<String, u64>,
+    /// When Nodes or their machines last changed.
+    nodes_changed: Option<u64>,
     violations: Vec<Violation>,
     steps: u64,
     strikes: Strikes,
@@ -169,7 +178,7 @@ impl Watcher {
             *known = known.iter().chain(set.iter()).cloned().collect();
         }
         asked.addresses.extend(raw.load_balancer_ip.clone());
-        asked.meddled = Some(now);
+        asked.edited = Some(now);
     }
 
     /// Takes note that somebody works on a Service, or on what is its.
@@ -183,9 +192,25 @@ impl Watcher {
         self.seen().shared.insert(address.to_owned());
     }
 
+    /// Takes note that Nodes or their machines change.
+    pub fn note_nodes_changed(&self) {
+        let now = self.clock.seconds();
+        self.seen().nodes_changed = Some(now);
+    }
+
+    /// Takes note that others have an address of ours from now on.
+    pub fn note_given_away(&self, address: &str) {
+        self.seen().makers.remove(address);
+    }
+
     /// Takes note that somebody took away what was written on a Service.
     pub fn note_stripped(&self, uid: &str) {
         self.seen().asked.entry(uid.to_owned()).or_default().stripped = true;
+    }
+
+    /// Takes note that a Service was let go: it names nothing any more.
+    fn note_let_go(&self, uid: &str) {
+        self.seen().asked.entry(uid.to_owned()).or_default().let_go = true;
     }
 
     /// Takes note that a Service was removed by force: people have to look after what it named.
@@ -205,13 +230,21 @@ impl Watcher {
         }
     }
 
+    /// Whether somebody worked on a Service, or on what is its, a short while ago.
     fn is_meddled(&self, uid: &str) -> bool {
-        let now = self.clock.seconds();
         let seen = self.seen();
         let asked = seen.asked.get(uid);
-        asked.is_some_and(|asked| {
-            asked.erased || asked.meddled.is_some_and(|at| now.saturating_sub(at) < MEDDLED)
-        })
+        asked.is_some_and(|asked| asked.erased || self.is_recent(asked.meddled))
+    }
+
+    /// Whether that, or it asked for something else.
+    fn is_in_motion(&self, uid: &str) -> bool {
+        let edited = self.seen().asked.get(uid).and_then(|asked| asked.edited);
+        self.is_recent(edited) || self.is_meddled(uid)
+    }
+
+    fn is_recent(&self, at: Option<u64>) -> bool {
+        at.is_some_and(|at| self.clock.seconds().saturating_sub(at) < MEDDLED)
     }
 
     /// Whether a Service ever asked for an address in particular.

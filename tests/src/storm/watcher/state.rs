@@ -38,7 +38,9 @@ impl Watcher {
                 || named
                 || maker.uid.as_deref().is_none_or(|uid| self.may_be_nameless(uid))
                 || self.seen().erased.contains(id)
-                || self.is_excused(id);
+                || self.is_forgotten(id)
+                || self.is_shared(id)
+                    && maker.uid.as_deref().is_some_and(|uid| self.is_let_go(uid));
             if !is_held {
                 let address = text(&row, "ipaddress");
                 let what = format!("no Service of cluster {} names {address}", maker.cluster);
@@ -50,9 +52,21 @@ impl Watcher {
 
     /// Whether an address may stay although no Service needs it.
     fn is_excused(&self, id: &str) -> bool {
+        self.is_shared(id) || self.is_forgotten(id)
+    }
+
+    fn is_shared(&self, id: &str) -> bool {
+        self.seen().shared.contains(id)
+    }
+
+    fn is_forgotten(&self, id: &str) -> bool {
         let seen = self.seen();
-        let job = seen.jobs.get(id);
-        seen.shared.contains(id) || job.is_some_and(|job| seen.forgotten.contains(job))
+        seen.jobs.get(id).is_some_and(|job| seen.forgotten.contains(job))
+    }
+
+    /// As long as it is served, a Service names what others use, too.
+    fn is_let_go(&self, uid: &str) -> bool {
+        self.seen().asked.get(uid).is_some_and(|asked| asked.let_go)
     }
 
     fn may_be_nameless(&self, uid: &str) -> bool {
@@ -94,23 +108,40 @@ impl Watcher {
         self.seen().steps += 1;
         let (before, after) = (raw_service(before), raw_service(after));
         let uid = after.uid.clone().expect("a uid");
-        if self.is_meddled(&uid) {
-            return;
+        let holds = |raw: &RawService| raw.finalizers.iter().any(|name| name == FINALIZER);
+        let goes = holds(&before) && !holds(&after);
+        if goes {
+            self.note_let_go(&uid);
         }
         let mut simulator = lock(&self.simulator);
         simulator.advance(self.clock.right());
         let shown = |raw: &RawService| raw.ingress.first().and_then(|entry| entry.ip.clone());
-        if let Some(address) = shown(&after).filter(|ip| shown(&before).as_ref() != Some(ip)) {
-            let ports = after.ports.iter().filter_map(|port| u16::try_from(port.port).ok());
-            let mut ports = ports.filter(|port| !open(&mut simulator, &address, *port).is_empty());
-            if ports.next().is_none() {
-                let what = format!("cluster {cluster} shows {address}, which serves nothing");
-                self.violate(Promise::Publication, what);
-            }
+        let new = shown(&after).filter(|ip| shown(&before).as_ref() != Some(ip));
+        if let Some(address) = new.filter(|_| !self.is_meddled(&uid)) {
+            self.check_publication(&mut simulator, cluster, &after, &address);
         }
-        let holds = |raw: &RawService| raw.finalizers.iter().any(|name| name == FINALIZER);
-        if holds(&before) && !holds(&after) {
+        if goes && !self.is_in_motion(&uid) {
             self.check_farewell(&mut simulator, cluster, &uid);
+        }
+    }
+
+    /// Somebody comes in to a port that the Service asks for, or did a moment ago: if anybody may.
+    fn check_publication(
+        &self,
+        simulator: &mut Simulator,
+        cluster: usize,
+        raw: &RawService,
+        address: &str,
+    ) {
+        let uid = raw.uid.as_deref().expect("a uid");
+        let sources = self.seen().asked.get(uid).map(|asked| asked.sources.clone());
+        let sources = sources.unwrap_or_default();
+        let ports: Vec<u16> =
+            sources.into_iter().filter(|(_, set)| !set.is_empty()).map(|(port, _)| port).collect();
+        let serves = ports.iter().any(|port| !open(simulator, address, *port).is_empty());
+        if !ports.is_empty() && !serves {
+            let what = format!("cluster {cluster} shows {address}, which serves nothing");
+            self.violate(Promise::Publication, what);
         }
     }
 
