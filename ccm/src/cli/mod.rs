@@ -312,7 +312,7 @@ pub struct PlanArgs {
     #[arg(long, value_name = "FORM", default_value = "human")]
     pub output: Form,
     /// Also save the plan, for `apply`.
-    #[arg(long, value_name = "FILE", conflicts_with = "from")]
+    #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Exit with 2 if there are changes.
     #[arg(long)]

@@ -18,7 +18,12 @@ use crate::saved::{self, SavedPlan, Snapshot};
 /// Plans, prints, and saves if asked to.
 pub(super) async fn run(args: &PlanArgs, console: Console) -> Result<Exit> {
     let inputs = match &args.from {
-        Some(path) => Snapshot::read(path)?,
+        Some(path) if args.connect.settings.0.is_empty() => Snapshot::read(path)?,
+        Some(path) => bail!(
+            "settings by flag have no effect on a snapshot, which holds those that it was taken with: leave \
+             them out, or take another one than {}",
+            path.display()
+        ),
         None => snapshot::take(&args.connect, &args.objects, console).await?,
     };
     let document = document(&inputs, &args.only)?;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use ccm_cloudstack::{Runtime as _, TokioRuntime};
 use ccm_simulator::{Simulator, World, http};
 use tokio::net::TcpListener;
@@ -24,6 +24,17 @@ pub(super) async fn run(args: SimulateArgs, console: Console) -> Result<Exit> {
         world.release = version.to_string();
     }
     let simulator = Arc::new(Mutex::new(Simulator::new(&world).with_context(unusable)?));
+    if cloud_config_out.is_some() {
+        if world.user().is_none_or(|account| account.api_key.is_empty()) {
+            bail!(
+                "{} has no account of role User with keys, so no cloud-config can be written: add one to \
+                 `accounts`, or leave --cloud-config-out out",
+                path.display()
+            );
+        }
+        // Manifests can't tell one.
+        world.cluster_id.get_or_insert_with(|| "simulated".to_owned());
+    }
     if !listen.ip().is_loopback() {
         warn!(%listen, "everybody who can reach this address can use the simulator; its keys stand in the world file");
     }

@@ -33,6 +33,11 @@ impl Overrides {
         Ok(())
     }
 
+    /// Whether there is no flag.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether there is a flag for a setting.
     pub fn has(&self, setting: Setting) -> bool {
         self.0.contains_key(&setting)
@@ -147,7 +152,7 @@ impl Sources {
                 if self.set.contains_key(&setting) {
                     self.warn(Warning::SetTwice { setting, line });
                 }
-                let is_boolean = matches!(setting, Setting::SslNoVerify | Setting::OwnershipTags);
+                let is_boolean = setting.spec().value == "boolean";
                 match value {
                     Some(value) => self.set(setting, value, Origin::File(line)),
                     None if is_boolean => self.set(setting, "true", Origin::File(line)),

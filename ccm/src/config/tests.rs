@@ -216,6 +216,14 @@ fn a_secret_in_the_wrong_place_is_not_shown() {
 }
 
 #[test]
+fn the_key_of_a_boolean_alone_means_yes() {
+    let (config, _) = with("ownership-tags\nget-if-post-refused\nssl-no-verify").unwrap();
+    assert!(config.ownership_tags && config.get_if_post_refused);
+    assert_eq!(config.tls, Tls::NoVerification);
+    assert!(with("zone").is_err());
+}
+
+#[test]
 fn risky_settings_work_with_a_warning() {
     let (config, warnings) = with("ssl-no-verify = yes").unwrap();
     assert_eq!(config.tls, Tls::NoVerification);

@@ -11,6 +11,28 @@ fn a_wrong_flag_is_an_error_and_not_a_plan_with_changes() {
 }
 
 #[test]
+fn a_world_without_a_user_gives_no_cloud_config() {
+    let directory = Directory::new();
+    let world =
+        "version: 1\nrelease: 4.22.0.0\nzone: {name: z}\naccounts: [{name: a, role: Root Admin}]\n";
+    let world = directory.write("world.yaml", world);
+    let config = directory.path("cloud.conf");
+    run(&["simulate", "--listen", "127.0.0.1:0", "--world", &world, "--cloud-config-out", &config])
+        .fails_with(&["world.yaml", "no account of role User", "accounts"]);
+}
+
+#[test]
+fn a_world_without_a_cluster_id_gives_a_cloud_config_that_can_be_used() {
+    let without = |world: &str| {
+        let id = world.lines().find(|line| line.starts_with("cluster-id:")).unwrap();
+        world.replace(id, "")
+    };
+    let served = Served::start_in(without, &[]);
+    assert!(std::fs::read_to_string(&served.config).unwrap().contains("cluster-id = simulated\n"));
+    served.plan(&[]).exits(2);
+}
+
+#[test]
 fn without_a_command_the_help_is_shown() {
     run(&[]).fails_with(&["Usage: cloudstack-ccm", "demo"]);
     let help = run(&["--help"]).exits(0);
@@ -50,7 +72,7 @@ fn every_mistake_in_the_configuration_is_in_one_message() {
 #[test]
 fn certificates_of_a_collector_that_are_none_are_told() {
     for (path, cause) in [("/dev/null", "it has none"), ("/dev/zero", "more than 4194304 bytes")] {
-        let mut command = command(&["controller", "--otlp-endpoint=http://127.0.0.1:9"]);
+        let mut command = command(&["--otlp-endpoint=http://127.0.0.1:9"]);
         command.env("OTEL_EXPORTER_OTLP_CERTIFICATE", path);
         Ran::from(command.output().unwrap()).fails_with(&[path, "no certificates in PEM", cause]);
     }

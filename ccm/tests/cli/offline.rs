@@ -52,6 +52,19 @@ fn a_snapshot_leads_to_the_same_plan_without_a_network() {
     assert_eq!(shape(&live), shape(&offline));
     run(&["plan", "--from", &file, "--detailed-exitcode"]).exits(2);
     run(&["plan", "--from", &file, "--services", "x"]).fails_with(&["cannot be used with"]);
+    run(&["plan", "--from", &file, "--udp-on-router", "try"])
+        .fails_with(&["settings by flag have no effect on a snapshot"]);
+}
+
+#[test]
+fn a_plan_of_a_snapshot_can_be_saved_and_applied() {
+    let served = Served::start();
+    let file = snapshot(&served, &fixture("demo/services"), "snapshot.json", &[]);
+    let plan = served.directory.path("plan.json");
+    run(&["plan", "--from", &file, "--out", &plan]).exits(0);
+    served.apply(&plan, &[]).exits(0);
+    served.plan(&[]).exits(0);
+    served.apply(&plan, &[]).exits(4);
 }
 
 #[test]

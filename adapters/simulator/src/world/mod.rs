@@ -148,7 +148,7 @@ impl World {
     ///
     /// Empty keys and no account at all give a file that a controller refuses, as it should.
     pub fn cloud_config(&self, api_url: &str) -> String {
-        let account = self.accounts.iter().find(|account| account.role == Role::User);
+        let account = self.user();
         let (api_key, secret_key) = account
             .map_or(("", ""), |account| (account.api_key.as_str(), account.secret_key.as_str()));
         let project = account.and_then(|account| self.only_project(account));
@@ -165,6 +165,11 @@ impl World {
             .filter_map(|(name, value)| Some(format!("{name} = {}\n", (*value)?)))
             .collect();
         format!("[Global]\n{}", lines.concat())
+    }
+
+    /// The first account of the role User, whom the cloud-config is for.
+    pub fn user(&self) -> Option<&Account> {
+        self.accounts.iter().find(|account| account.role == Role::User)
     }
 
     /// The id of the project in which an account has its virtual machines, if it has none of its
