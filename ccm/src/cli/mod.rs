@@ -216,8 +216,8 @@ name none, firewall rules on addresses that people allocated. An address that be
 stays; annotation keep-ip went with its Service and tells nothing any more.
 
 No cluster is asked, it may be gone. With --kubeconfig or --context, Services of that cluster are left
-alone, and what they record: give it if some of them live on under another cluster id, or to remove
-what is left of Services that were taken out of a living cluster by force.
+alone, and the addresses that they record stay: give it if some of them live on under another cluster
+id, or to remove what is left of Services that were taken out of a living cluster by force.
 
 Exit codes: 0 nothing is left or all was removed, 1 error or a failed step, 4 the world moved meanwhile.
 With --dry-run --detailed-exitcode: 2 something is left.

@@ -8,8 +8,8 @@
 //! 1. A trace is the description of a load balancer rule, the reason of an ACL item, or the tags of an
 //!    address, a rule or a firewall rule.
 //! 2. An address is ours if its tags name the Service, or a rule on it was made with `address=ours`.
-//! 3. A Service that exists is left alone, with the addresses that it records; so is one of which
-//!    objects bear another cluster's id as well.
+//!    An address that a Service which exists records is that Service's.
+//! 3. A Service that exists is left alone; so is one of which objects bear another cluster's id too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -98,7 +98,9 @@ pub fn find(observed: &Observed, cluster: &ClusterId, existing: &Desired) -> Orp
     traces.retain(|service, traces| !exist.contains(service) && traces.clusters.contains(cluster));
     let mut orphans = Orphans { services: Vec::new(), unproven };
     for (service, traces) in &mut traces {
-        traces.addresses.retain(|id, _| !is_held(existing, id));
+        for (id, ours) in &mut traces.addresses {
+            *ours &= !is_held(existing, id);
+        }
         match traces.clusters.iter().find(|other| *other != cluster) {
             Some(other) => orphans
                 .unproven
@@ -143,10 +145,11 @@ fn traces(observed: &Observed) -> BTreeMap<ServiceUid, Traces> {
     for rule in observed.rules.values() {
         let mark = rule.description.as_deref().and_then(Mark::parse);
         let ours = mark.as_ref().is_some_and(|mark| mark.address == Some(Verdict::Ours));
-        let named = tagged(&rule.tags).or(mark.map(|mark| (mark.cluster, mark.service)));
-        let Some((cluster, service)) = named else { continue };
-        let traces = found.entry(service).or_default();
-        traces.clusters.insert(cluster);
+        let tagged = tagged(&rule.tags);
+        let marked = mark.map(|mark| (mark.cluster, mark.service));
+        let Some((_, service)) = tagged.as_ref().or(marked.as_ref()) else { continue };
+        let traces = found.entry(service.clone()).or_default();
+        traces.clusters.extend([tagged, marked].into_iter().flatten().map(|(cluster, _)| cluster));
         *traces.addresses.entry(rule.address.clone()).or_default() |= ours;
         traces.ports.insert((rule.address.clone(), port_of(rule)));
     }

@@ -208,6 +208,36 @@ fn an_address_that_a_living_service_took_over_is_not_left_over() {
     assert_eq!(lab.reach(CLIENT, "203.0.113.30", 443), all_nodes());
 }
 
+/// One of two Services on an address was removed by force: its rule goes, and no more.
+#[test]
+fn a_rule_that_is_left_on_an_address_of_a_living_service_goes() {
+    let mut lab = Setup::standard().start();
+    let ask = |raw: &mut RawService| raw.load_balancer_ip = Some("203.0.113.30".to_owned());
+    let web = lab.create("web", ask);
+    lab.settle(&web);
+    let tls = lab.create("tls", |raw| {
+        ask(raw);
+        raw.ports = vec![port("https", "TCP", 443, 30443)];
+    });
+    lab.settle(&tls);
+    destroy(&lab, &[web]);
+    let cluster = lab.policy.cluster_id.to_string();
+    let existing = existing(&lab);
+    let apart = find(&lab, &cluster, &existing).unproven;
+    assert!(apart.len() == 1 && apart[0].to_string().contains("tcp-80"), "{apart:?}");
+    let plans = clean(&mut lab, &cluster, &existing);
+    assert_eq!(plans.iter().flat_map(commands).collect::<Vec<_>>(), ["deleteLoadBalancerRule"]);
+    assert!(lab.reach(CLIENT, "203.0.113.30", 80).is_empty());
+    assert_eq!(lab.reach(CLIENT, "203.0.113.30", 443), all_nodes());
+    // The port is free again.
+    let again = lab.create("web", |raw| {
+        ask(raw);
+        raw.uid = Some(uid_of("web again"));
+    });
+    lab.recover(&again);
+    assert_eq!(lab.reach(CLIENT, "203.0.113.30", 80), all_nodes());
+}
+
 /// The Go controller's rules name no cluster: they are told of.
 #[test]
 fn c062_rules_of_another_controller_are_listed_and_left_alone() {
