@@ -8,6 +8,7 @@ use ccm_core::observe::orphan::{self, Orphans, Unproven};
 use ccm_core::parse::raw::RawService;
 use ccm_core::plan::Planned;
 use ccm_core::plan::planner::Depth;
+use ccm_core::plan::report::Note;
 use ccm_tests::lab::{Lab, Setup, block_on, port, uid_of};
 use cloudstack_ccm::driver;
 use cloudstack_ccm::ports::Objects;
@@ -76,7 +77,9 @@ fn c062_a_cluster_that_is_gone_is_removed_and_nothing_else() {
             let at_first = lab.objects();
             of_cluster(&mut lab, "first");
             let gone = [lab.create("web", two_ports), lab.create("api", |_| ())];
-            gone.iter().for_each(|key| lab.settle(key));
+            for key in &gone {
+                lab.settle(key);
+            }
             let before_second = lab.objects();
             destroy(&lab, &gone);
 
@@ -144,7 +147,9 @@ fn c062_what_others_have_on_an_address_and_what_people_keep_stays() {
     let mut lab = Setup::standard().start();
     of_cluster(&mut lab, "first");
     let keys = [lab.create("web", |_| ()), lab.create("api", |_| ())];
-    keys.iter().for_each(|key| lab.settle(key));
+    for key in &keys {
+        lab.settle(key);
+    }
     destroy(&lab, &keys);
     let ids = [A, B].map(|address| lab.objects().address(address).id());
     let ssh = [("protocol", "tcp"), ("startport", "22"), ("endport", "22")];
@@ -155,10 +160,8 @@ fn c062_what_others_have_on_an_address_and_what_people_keep_stays() {
         &[what, [("tags[0].key", "k8s-keep"), ("tags[0].value", "yes")]].concat(),
     );
     let plans = clean(&mut lab, "first", &Desired::default());
-    let mut codes: Vec<&str> = plans
-        .iter()
-        .flat_map(|planned| planned.report.notes.iter().map(|note| note.code()))
-        .collect();
+    let mut codes: Vec<&str> =
+        plans.iter().flat_map(|planned| planned.report.notes.iter().map(Note::code)).collect();
     codes.sort_unstable();
     assert_eq!(codes, ["AddressInUse", "AddressKept"]);
     let left = lab.objects();
@@ -265,7 +268,9 @@ fn clusters_are_counted_by_what_their_objects_say() {
     let mut lab = Setup::standard().start();
     of_cluster(&mut lab, "first");
     let keys = [lab.create("web", two_ports), lab.create("api", |_| ())];
-    keys.iter().for_each(|key| lab.settle(key));
+    for key in &keys {
+        lab.settle(key);
+    }
     of_cluster(&mut lab, "second");
     let tls = lab.create("tls", |_| ());
     lab.settle(&tls);
