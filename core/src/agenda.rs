@@ -18,8 +18,10 @@ use crate::plan::planner::Depth;
 use crate::time::later;
 use crate::trigger::Trigger;
 
-/// How soon a Service is tried again whose address another one was working on.
+/// How soon a Service is tried again whose address another one was working on, for the first time and
+/// at the most: CloudStack is read each time, and the other one's jobs may take minutes.
 const DISPLACED: Duration = Duration::from_secs(1);
+const LONG_DISPLACED: Duration = Duration::from_secs(32);
 
 /// An instant that counts events instead of seconds: what was read at a later tick than something
 /// was written knows of it.
@@ -95,6 +97,7 @@ pub enum End {
 pub struct Agenda {
     demands: BTreeMap<ServiceKey, Demand>,
     backoffs: BTreeMap<ServiceKey, Backoff>,
+    displaced: BTreeMap<ServiceKey, u32>,
     written: BTreeMap<ServiceKey, Tick>,
 }
 
@@ -112,6 +115,7 @@ impl Agenda {
         let changed = trigger.is_some_and(Trigger::needs_sync);
         if changed {
             self.backoffs.remove(key);
+            self.displaced.remove(key);
         }
         match demand {
             Some(demand) if changed || demand.at <= now => {
@@ -143,6 +147,9 @@ impl Agenda {
         (now, tick): (Timestamp, Tick),
         jitter: f64,
     ) {
+        if end != End::Displaced {
+            self.displaced.remove(key);
+        }
         let wait = match end {
             End::Done(look_again) => {
                 self.backoffs.remove(key);
@@ -152,7 +159,7 @@ impl Agenda {
                 let backoff = self.backoffs.entry(key.clone()).or_default();
                 Some(backoff.handle_failure(Fault::Transient, jitter).max(at_least))
             }
-            End::Displaced => Some(DISPLACED),
+            End::Displaced => Some(self.wait_of_displaced(key)),
             // A server that names its wait is no failure of this Service.
             End::Failed { fault: Fault::Throttled, retry_after: Some(wait) } => Some(wait),
             End::Failed { fault, retry_after: _ } => {
@@ -165,6 +172,14 @@ impl Agenda {
         self.demand(key, Demand { at, since: tick, depth: Depth::Quick, cause: Cause::Wanted });
     }
 
+    /// 1, 2, 4 … 32 s.
+    fn wait_of_displaced(&mut self, key: &ServiceKey) -> Duration {
+        let times = self.displaced.entry(key.clone()).or_default();
+        let factor = 1_u32.checked_shl(*times).unwrap_or(u32::MAX);
+        *times = times.saturating_add(1);
+        DISPLACED.saturating_mul(factor).min(LONG_DISPLACED)
+    }
+
     /// When a Service is to be brought up again if nothing else happens.
     pub fn next(&self, key: &ServiceKey) -> Option<Timestamp> {
         self.demands.get(key).map(|demand| demand.at)
@@ -174,6 +189,7 @@ impl Agenda {
     pub fn forget(&mut self, key: &ServiceKey) {
         self.demands.remove(key);
         self.backoffs.remove(key);
+        self.displaced.remove(key);
         self.written.remove(key);
     }
 }
@@ -255,6 +271,21 @@ mod tests {
         let _ = agenda.turn(&key(), Some(Trigger::Changed), start());
         agenda.handle_end(&key(), waits, (start(), Tick(5)), 0.0);
         assert_eq!(agenda.next(&key()), Some(start() + 5.seconds()));
+    }
+
+    /// The jobs of the other Service may take minutes.
+    #[test]
+    fn who_is_displaced_again_and_again_asks_ever_more_seldom() {
+        let mut agenda = Agenda::default();
+        for seconds in [1, 2, 4, 8, 16, 32, 32] {
+            agenda.handle_end(&key(), End::Displaced, (start(), Tick(5)), 0.0);
+            let at = start() + i64::from(seconds).seconds();
+            assert_eq!(agenda.next(&key()), Some(at));
+            let _ = agenda.turn(&key(), None, at);
+        }
+        agenda.handle_end(&key(), End::Done(None), (start(), Tick(5)), 0.0);
+        agenda.handle_end(&key(), End::Displaced, (start(), Tick(5)), 0.0);
+        assert_eq!(agenda.next(&key()), Some(start() + 1.seconds()));
     }
 
     #[test]

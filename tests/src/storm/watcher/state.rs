@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{Maker, Watcher, annotations};
 use crate::lab::lock;
-use crate::oracle::text;
+use crate::oracle::{promised, text};
 use crate::storm::api_server::raw_service;
 use crate::storm::promise::Promise;
 
@@ -125,7 +125,8 @@ impl Watcher {
         }
     }
 
-    /// Somebody comes in to a port that the Service asks for, or did a moment ago: if anybody may.
+    /// Somebody comes in to a port that the Service asks for, or did a moment ago: if anybody may. What
+    /// it asks for now may let nobody in: ranges of the rule and of the firewall with nothing in common.
     fn check_publication(
         &self,
         simulator: &mut Simulator,
@@ -134,6 +135,9 @@ impl Watcher {
         address: &str,
     ) {
         let uid = raw.uid.as_deref().expect("a uid");
+        if promised(raw, self.firewalls[cluster]).values().all(CidrSet::is_empty) {
+            return;
+        }
         let sources = self.seen().asked.get(uid).map(|asked| asked.sources.clone());
         let sources = sources.unwrap_or_default();
         let ports: Vec<u16> =
