@@ -10,7 +10,6 @@ use std::io::{self, BufRead as _, IsTerminal as _};
 use anyhow::{Result, bail};
 use ccm_cloudstack::{Client, HttpTransport, TokioRuntime};
 use ccm_core::ids::ClusterId;
-use ccm_core::model::policy::Policy;
 use ccm_core::model::{Desired, Learned};
 use ccm_core::observe::orphan::{self, Orphans};
 use ccm_core::permission::Task;
@@ -33,7 +32,11 @@ pub(super) async fn run(args: &CleanupArgs, console: Console) -> Result<Exit> {
     let client = connect::client(&config, config.project.as_ref(), TokioRuntime)?;
     let existing = existing(args, &config, console).await?;
     console.say(&format!("reading CloudStack from {}", config.api_url.as_str()));
-    let Some(policy) = policy(args, &config) else { return which_cluster(&client, &config).await };
+    // Only the flag counts: a cloud-config is of a cluster that lives.
+    if !args.connect.settings.0.has(Setting::ClusterId) {
+        bail!("which cluster? Give --cluster-id; {}", clusters(&client, &config).await?);
+    }
+    let policy = connect::manifest_policy(&config)?;
     let observed = driver::observe(&client, &Desired::default(), &policy, Depth::Quick).await?;
     let Orphans { services, unproven } = orphan::find(&observed, &policy.cluster_id, &existing);
     let objects = Objects { services, nodes: Vec::new() };
@@ -65,28 +68,20 @@ async fn existing(args: &CleanupArgs, config: &Config, console: Console) -> Resu
     Ok(driver::desire(&objects, &config.policy(cluster.id), Learned::default()))
 }
 
-/// Only the flag counts: a cloud-config is of a cluster that lives.
-fn policy(args: &CleanupArgs, config: &Config) -> Option<Policy> {
-    let named = args.connect.settings.0.has(Setting::ClusterId);
-    named.then(|| connect::manifest_policy(config).ok()).flatten()
-}
-
-async fn which_cluster(
-    client: &Client<HttpTransport, TokioRuntime>,
-    config: &Config,
-) -> Result<Exit> {
-    let nobody = ClusterId::parse("none")?;
-    let policy = config.policy(nobody);
+/// The clusters that objects name.
+async fn clusters(client: &Client<HttpTransport, TokioRuntime>, config: &Config) -> Result<String> {
+    let policy = config.policy(ClusterId::parse("none")?);
     let observed = driver::observe(client, &Desired::default(), &policy, Depth::Quick).await?;
     let clusters = orphan::clusters(&observed);
-    if clusters.is_empty() {
-        bail!("which cluster? Give --cluster-id; no object here names one");
-    }
-    let found = clusters
+    let named = clusters
         .iter()
         .map(|(cluster, services)| format!("{cluster} ({})", counted(*services, "Service")));
-    let found: Vec<String> = found.collect();
-    bail!("which cluster? Give --cluster-id; objects here name {}", found.join(", "))
+    let named: Vec<String> = named.collect();
+    Ok(if named.is_empty() {
+        "no object here names one".to_owned()
+    } else {
+        format!("objects here name {}", named.join(", "))
+    })
 }
 
 fn print(

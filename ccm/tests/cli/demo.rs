@@ -1,6 +1,9 @@
 //! The story is told to its end on every release.
 
-use crate::harness::run;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::Stdio;
+
+use crate::harness::{command, interrupt, run};
 
 fn told(release: &str) -> String {
     let ran = run(&["demo", "--speed", "20", "--cloudstack-version", release]).exits(0);
@@ -34,4 +37,20 @@ fn source_lists_are_refused_before_4_18_and_the_firewall_does_the_same() {
         assert!(remedy.is_some_and(|remedy| refused < remedy), "{release}: {story}");
         assert!(story.contains("this CloudStack can't edit protocols"), "{release}: {story}");
     }
+}
+
+#[test]
+fn an_interrupted_story_says_so() {
+    let mut told = command(&["demo"]);
+    let mut child = told.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut story = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.starts_with("Plan: ") {
+        line.clear();
+        assert!(story.read_line(&mut line).unwrap() > 0, "it ended before its first plan");
+    }
+    interrupt(&child, "INT");
+    story.read_to_string(&mut String::new()).unwrap();
+    let ran = crate::harness::Ran::from(child.wait_with_output().unwrap()).exits(1);
+    assert!(ran.stderr.contains("demo: interrupted before its end"), "{}", ran.stderr);
 }

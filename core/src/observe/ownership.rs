@@ -63,7 +63,7 @@ pub struct Owners<'a> {
     by_load_balancer: BTreeMap<String, &'a Service>,
     by_fork_prefix: BTreeMap<String, &'a Service>,
     by_recorded_rule: BTreeMap<(&'a str, Port), &'a Service>,
-    /// Addresses of the rules that bear our mark, of each Service.
+    /// Addresses of the rules that bear our mark, of each Service that could adopt others.
     marked_at: BTreeMap<ServiceUid, BTreeSet<&'a PublicIpId>>,
 }
 
@@ -85,7 +85,10 @@ impl<'a> Owners<'a> {
                 .collect(),
             by_fork_prefix: services().map(|s| (fork_prefix(policy, &s.key), s)).collect(),
             by_recorded_rule,
-            marked_at: marked_addresses(observed),
+            marked_at: marked_addresses(
+                observed,
+                &services().filter(|s| lacks_record(s)).map(|s| &s.uid).collect(),
+            ),
         }
     }
 
@@ -143,8 +146,8 @@ impl<'a> Owners<'a> {
     /// The Go controller leaves the finalizer, and no record of ours. Where rules bear our mark, the
     /// record is lost, and what we adopted is on their addresses.
     fn is_adoptable(&self, service: &Service, rule: &LoadBalancerRule) -> bool {
-        let left = service.recorded.finalizer && service.recorded.record.is_none();
-        left && self.marked_at.get(&service.uid).is_none_or(|at| at.contains(&rule.address))
+        lacks_record(service)
+            && self.marked_at.get(&service.uid).is_none_or(|at| at.contains(&rule.address))
     }
 
     fn may_own(&self, service: &Service, rule: &LoadBalancerRule) -> bool {
@@ -160,10 +163,22 @@ impl<'a> Owners<'a> {
     }
 }
 
-fn marked_addresses(observed: &Observed) -> BTreeMap<ServiceUid, BTreeSet<&PublicIpId>> {
+/// Whether another controller may have served it, or its record is lost.
+fn lacks_record(service: &Service) -> bool {
+    service.recorded.finalizer && service.recorded.record.is_none()
+}
+
+/// Where the rules are that bear the marks of these Services: of none, once all have their records.
+fn marked_addresses<'a>(
+    observed: &'a Observed,
+    services: &BTreeSet<&ServiceUid>,
+) -> BTreeMap<ServiceUid, BTreeSet<&'a PublicIpId>> {
     let mut found: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    if services.is_empty() {
+        return found;
+    }
     for rule in observed.rules.values() {
-        if let Some(service) = marked_for(rule) {
+        if let Some(service) = marked_for(rule).filter(|uid| services.contains(uid)) {
             found.entry(service).or_default().insert(&rule.address);
         }
     }

@@ -14,8 +14,8 @@ use cloudstack_ccm::driver;
 use cloudstack_ccm::ports::Objects;
 
 use crate::support::{
-    A, B, CLIENT, USERS, accepted, all_nodes, allocated, commands, left_by_go, load_balancer_name,
-    opening, rule, served_by_go, strip,
+    A, B, CLIENT, USERS, accepted, all_nodes, allocated, asks_with_port, commands, left_by_go,
+    load_balancer_name, opening, rule, served_by_go, strip,
 };
 
 /// The Services of cluster `first`, of which nothing but CloudStack tells any more.
@@ -66,6 +66,16 @@ fn clean(lab: &mut Lab, cluster: &str, existing: &Desired) -> Vec<Planned> {
 
 fn two_ports(raw: &mut RawService) {
     raw.ports.push(port("https", "TCP", 443, 30443));
+}
+
+const SHARED: &str = "203.0.113.30";
+
+fn on_one_address(lab: &mut Lab) -> [ServiceKey; 2] {
+    [("web", 80), ("tls", 443)].map(|(name, number)| {
+        let key = asks_with_port(lab, name, SHARED, number);
+        lab.settle(&key);
+        key
+    })
 }
 
 #[test]
@@ -194,35 +204,21 @@ fn a_service_that_exists_is_left_alone_whatever_cluster_its_objects_name() {
 fn an_address_that_a_living_service_took_over_is_not_left_over() {
     let mut lab = Setup::standard().start();
     lab.policy.ownership_tags = true;
-    let ask = |raw: &mut RawService| raw.load_balancer_ip = Some("203.0.113.30".to_owned());
-    let web = lab.create("web", ask);
-    lab.settle(&web);
-    let tls = lab.create("tls", |raw| {
-        ask(raw);
-        raw.ports = vec![port("https", "TCP", 443, 30443)];
-    });
-    lab.settle(&tls);
+    let [web, _] = on_one_address(&mut lab);
     lab.delete(&web);
     lab.settle(&web);
     let cluster = lab.policy.cluster_id.to_string();
     let existing = existing(&lab);
     let plans = clean(&mut lab, &cluster, &existing);
     assert!(plans.iter().all(|planned| planned.plan.is_empty()));
-    assert_eq!(lab.reach(CLIENT, "203.0.113.30", 443), all_nodes());
+    assert_eq!(lab.reach(CLIENT, SHARED, 443), all_nodes());
 }
 
 /// One of two Services on an address was removed by force: its rule goes, and no more.
 #[test]
 fn a_rule_that_is_left_on_an_address_of_a_living_service_goes() {
     let mut lab = Setup::standard().start();
-    let ask = |raw: &mut RawService| raw.load_balancer_ip = Some("203.0.113.30".to_owned());
-    let web = lab.create("web", ask);
-    lab.settle(&web);
-    let tls = lab.create("tls", |raw| {
-        ask(raw);
-        raw.ports = vec![port("https", "TCP", 443, 30443)];
-    });
-    lab.settle(&tls);
+    let [web, _] = on_one_address(&mut lab);
     destroy(&lab, &[web]);
     let cluster = lab.policy.cluster_id.to_string();
     let existing = existing(&lab);
@@ -230,15 +226,15 @@ fn a_rule_that_is_left_on_an_address_of_a_living_service_goes() {
     assert!(apart.len() == 1 && apart[0].to_string().contains("tcp-80"), "{apart:?}");
     let plans = clean(&mut lab, &cluster, &existing);
     assert_eq!(plans.iter().flat_map(commands).collect::<Vec<_>>(), ["deleteLoadBalancerRule"]);
-    assert!(lab.reach(CLIENT, "203.0.113.30", 80).is_empty());
-    assert_eq!(lab.reach(CLIENT, "203.0.113.30", 443), all_nodes());
+    assert!(lab.reach(CLIENT, SHARED, 80).is_empty());
+    assert_eq!(lab.reach(CLIENT, SHARED, 443), all_nodes());
     // The port is free again.
     let again = lab.create("web", |raw| {
-        ask(raw);
+        raw.load_balancer_ip = Some(SHARED.to_owned());
         raw.uid = Some(uid_of("web again"));
     });
     lab.recover(&again);
-    assert_eq!(lab.reach(CLIENT, "203.0.113.30", 80), all_nodes());
+    assert_eq!(lab.reach(CLIENT, SHARED, 80), all_nodes());
 }
 
 /// The Go controller's rules name no cluster: they are told of.

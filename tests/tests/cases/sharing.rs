@@ -1,31 +1,23 @@
 //! Kinds of cases 2: several Services, one address, and what may happen to either meanwhile.
 
-use ccm_core::ids::ServiceKey;
-use ccm_tests::lab::{Lab, Setup, port};
+use ccm_tests::lab::{Setup, port};
 use std::sync::Arc;
 
 use cloudstack_ccm::driver::Displaced;
 
 use crate::support::{
-    A, CLIENT, USERS, accepted, all_nodes, allocated, annotate, assert_nothing_planned, codes,
-    prefix, rule, served_by_go, status, strip, verdict,
+    A, CLIENT, USERS, accepted, all_nodes, allocated, annotate, asks_with_port,
+    assert_nothing_planned, codes, prefix, rule, served_by_go, status, strip, verdict,
 };
-
-fn asks_for(lab: &Lab, name: &str, address: &str, number: i32) -> ServiceKey {
-    lab.create(name, |raw| {
-        raw.load_balancer_ip = Some(address.to_owned());
-        raw.ports = vec![port("p", "TCP", number, 30000 + number)];
-    })
-}
 
 #[test]
 fn stripped_annotations_of_services_on_one_address() {
     for address in [A, USERS] {
         let mut lab = Setup::standard().start();
         let before = lab.objects();
-        let web = asks_for(&lab, "web", address, 80);
+        let web = asks_with_port(&lab, "web", address, 80);
         lab.recover(&web);
-        let tls = asks_for(&lab, "tls", address, 443);
+        let tls = asks_with_port(&lab, "tls", address, 443);
         lab.recover(&tls);
         for key in [&web, &tls] {
             lab.edit(key, strip);
@@ -44,9 +36,9 @@ fn stripped_annotations_of_services_on_one_address() {
 fn a_service_goes_before_the_one_that_joined_was_ever_looked_at() {
     let mut lab = Setup::standard().start();
     let before = lab.objects();
-    let web = asks_for(&lab, "web", A, 80);
+    let web = asks_with_port(&lab, "web", A, 80);
     lab.recover(&web);
-    let tls = asks_for(&lab, "tls", A, 443);
+    let tls = asks_with_port(&lab, "tls", A, 443);
     lab.delete(&web);
     let _ = lab.reconcile(&web);
     assert!(lab.service(&web).is_some(), "the verdict has not been handed over");
@@ -65,9 +57,9 @@ fn a_service_goes_before_the_one_that_joined_was_ever_looked_at() {
 fn a_port_goes_from_one_service_to_the_other() {
     for first in [0, 1] {
         let mut lab = Setup::standard().start();
-        let web = asks_for(&lab, "web", A, 80);
+        let web = asks_with_port(&lab, "web", A, 80);
         lab.recover(&web);
-        let tls = asks_for(&lab, "tls", A, 443);
+        let tls = asks_with_port(&lab, "tls", A, 443);
         lab.recover(&tls);
         lab.edit(&web, |raw| raw.ports[0].port = 8080);
         lab.edit(&tls, |raw| raw.ports.push(port("q", "TCP", 80, 30555)));
@@ -156,8 +148,8 @@ fn two_services_swap_their_users_addresses() {
     setup.world.addresses.push(allocated("203.0.113.60"));
     let mut lab = setup.start();
     let before = lab.objects();
-    let web = asks_for(&lab, "web", USERS, 80);
-    let api = asks_for(&lab, "api", "203.0.113.60", 80);
+    let web = asks_with_port(&lab, "web", USERS, 80);
+    let api = asks_with_port(&lab, "api", "203.0.113.60", 80);
     lab.recover(&web);
     lab.recover(&api);
     lab.edit(&web, |raw| raw.load_balancer_ip = Some("203.0.113.60".to_owned()));
@@ -188,7 +180,7 @@ fn a_requested_free_address_wherever_we_die() {
     let before = Setup::standard().start().objects();
     for died_after in 0..9 {
         let mut lab = Setup::standard().start();
-        let web = asks_for(&lab, "web", "203.0.113.20", 80);
+        let web = asks_with_port(&lab, "web", "203.0.113.20", 80);
         assert!(lab.execute(&prefix(&lab.plan(&web).0, died_after)).is_success());
         lab.restart();
         lab.recover(&web);
@@ -239,7 +231,7 @@ fn a_plan_that_releases_an_address_has_it_to_itself() {
     lab.settle(&web);
     lab.delete(&web);
     let (releasing, _) = lab.plan(&web);
-    let api = asks_for(&lab, "api", A, 8080);
+    let api = asks_with_port(&lab, "api", A, 8080);
     let (joining, _) = lab.plan(&api);
     for (first, second) in [(&releasing, &joining), (&joining, &releasing)] {
         let lanes = Arc::clone(&lab.lanes);
@@ -257,9 +249,9 @@ fn a_plan_that_releases_an_address_has_it_to_itself() {
 #[test]
 fn the_type_changes_on_a_shared_address() {
     let mut lab = Setup::standard().start();
-    let web = asks_for(&lab, "web", A, 80);
+    let web = asks_with_port(&lab, "web", A, 80);
     lab.recover(&web);
-    let tls = asks_for(&lab, "tls", A, 443);
+    let tls = asks_with_port(&lab, "tls", A, 443);
     lab.recover(&tls);
     lab.cluster.with(|cluster| cluster.set_type(&web, "ClusterIP")).expect("a Service");
     lab.recover(&web);

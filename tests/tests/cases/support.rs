@@ -10,7 +10,7 @@ use ccm_core::plan::action::Kind;
 use ccm_core::plan::report::{Note, Severity};
 use ccm_core::plan::{Plan, Planned};
 use ccm_simulator::world;
-use ccm_tests::lab::{Lab, Setup, annotation, uid_of};
+use ccm_tests::lab::{Lab, Setup, annotation, port, uid_of};
 
 /// The first free address, which a new Service gets.
 pub const A: &str = "203.0.113.10";
@@ -20,6 +20,14 @@ pub const B: &str = "203.0.113.11";
 pub const CLIENT: &str = "198.51.100.7";
 /// An address in `iso-1` that a user allocated.
 pub const USERS: &str = "203.0.113.50";
+
+/// A Service that asks for an address, with one port.
+pub fn asks_with_port(lab: &Lab, name: &str, address: &str, number: i32) -> ServiceKey {
+    lab.create(name, |raw| {
+        raw.load_balancer_ip = Some(address.to_owned());
+        raw.ports = vec![port("p", "TCP", number, 30000 + number)];
+    })
+}
 
 /// Codes of a plan's notes.
 pub fn codes(planned: &Planned) -> Vec<&'static str> {

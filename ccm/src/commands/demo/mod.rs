@@ -23,7 +23,16 @@ pub(super) async fn run(args: &DemoArgs, console: Console) -> Result<Exit> {
     let DemoArgs { cloudstack_version, speed } = args;
     let begun = Instant::now();
     let stage = Stage::open(cloudstack_version, *speed, console).await?;
-    scenes::play(&stage).await?;
+    tokio::select! {
+        played = scenes::play(&stage) => played?,
+        interrupted = tokio::signal::ctrl_c() => {
+            interrupted?;
+            console.say(
+                "demo: interrupted before its end; the CloudStack model is gone with all that was made in it",
+            );
+            return Ok(Exit::Failed);
+        }
+    }
     let seconds = begun.elapsed().as_secs();
     stage.close(&format!(
         "demo: converged in {seconds} s: every plan ended in \"no changes\", nothing was left behind."

@@ -3,12 +3,13 @@
 use ccm_core::ids::ServiceKey;
 use ccm_core::parse::raw::RawService;
 use ccm_core::plan::report::Severity;
-use ccm_tests::lab::{Lab, Setup, port};
+use ccm_tests::lab::{Lab, Setup};
 
 use super::asks_for;
 use crate::support::{
-    A, CLIENT, USERS, accepted, all_nodes, allocated, annotate, assert_nothing_planned,
-    assert_refused, codes, commands, prefix, says, severity, status, unset, verdict,
+    A, CLIENT, USERS, accepted, all_nodes, allocated, annotate, asks_with_port,
+    assert_nothing_planned, assert_refused, codes, commands, prefix, says, severity, status, unset,
+    verdict,
 };
 
 type Edit = fn(&mut RawService);
@@ -167,10 +168,7 @@ fn a_shared_address_that_one_service_keeps() {
             let mut lab = Setup::standard().start();
             let web = keeping(&lab, "web", |raw| raw.load_balancer_ip = Some(A.to_owned()));
             lab.settle(&web);
-            let tls = lab.create("tls", |raw| {
-                raw.load_balancer_ip = Some(A.to_owned());
-                raw.ports = vec![port("https", "TCP", 443, 30443)];
-            });
+            let tls = asks_with_port(&lab, "tls", A, 443);
             lab.settle(&tls);
             let keys = order.map(|name| if name == "web" { &web } else { &tls });
             for key in keys {
@@ -204,10 +202,7 @@ fn a_kept_address_stays_when_two_others_go_on_using_it() {
     let mut lab = Setup::standard().start();
     let mut keys = Vec::new();
     for (name, number) in [("web", 80), ("api", 8080), ("tls", 443)] {
-        let key = lab.create(name, |raw| {
-            raw.load_balancer_ip = Some(A.to_owned());
-            raw.ports = vec![port("p", "TCP", number, 30000 + number)];
-        });
+        let key = asks_with_port(&lab, name, A, number);
         lab.settle(&key);
         keys.push(key);
     }
@@ -242,10 +237,7 @@ fn the_one_that_stays_records_a_kept_address_as_the_users() {
         let mut lab = Setup::standard().start();
         let web = keeping(&lab, "web", |raw| raw.load_balancer_ip = Some(A.to_owned()));
         lab.settle(&web);
-        let tls = lab.create("tls", |raw| {
-            raw.load_balancer_ip = Some(A.to_owned());
-            raw.ports = vec![port("https", "TCP", 443, 30443)];
-        });
+        let tls = asks_with_port(&lab, "tls", A, 443);
         lab.settle(&tls);
         assert_eq!(verdict(&lab, &tls).as_deref(), Some("true"));
         lab.edit(&tls, edit);
@@ -271,10 +263,7 @@ fn a_service_that_asks_no_more_takes_over_what_another_one_associated() {
     let mut lab = Setup::standard().start();
     let web = asks_for(&lab, "web", A);
     lab.settle(&web);
-    let tls = lab.create("tls", |raw| {
-        raw.load_balancer_ip = Some(A.to_owned());
-        raw.ports = vec![port("https", "TCP", 443, 30443)];
-    });
+    let tls = asks_with_port(&lab, "tls", A, 443);
     lab.settle(&tls);
     lab.edit(&tls, |raw| {
         raw.load_balancer_ip = None;
