@@ -5,7 +5,8 @@
 //!
 //! A Service that adopts records the item of each of its ports. When the last record of an item
 //! goes, so does the item; unless a load balancer rule behind the same list has its port then, and
-//! the plan says that the item stays. Who strips a record takes the proof away.
+//! the plan says that the item stays. Who strips a record takes the proof away; so does who deletes
+//! a rule before its adoption is recorded, for the item of its port.
 
 use std::collections::BTreeSet;
 
@@ -59,6 +60,15 @@ impl Leavings {
         let lost = self.no_longer_recorded(lab);
         self.may_stay.extend(lost);
         self.without_verdict.extend(self.addresses.iter().cloned());
+    }
+
+    /// Looks at the items of a port whose rule goes before its Service records anything.
+    pub(crate) fn look_at_unrecorded(&mut self, lab: &Lab, account: &str, rule: &Value) {
+        let items = oracle::list(lab, account, "listNetworkACLs", &[]).into_iter();
+        let unmarked = items.filter(|item| {
+            text(item, "reason").is_empty() && text(item, "startport") == text(rule, "publicport")
+        });
+        self.may_stay.extend(unmarked.map(|item| text(&item, "id").to_owned()));
     }
 
     fn look_at_addresses(&mut self, lab: &Lab) {

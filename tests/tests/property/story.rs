@@ -279,12 +279,19 @@ impl Story {
         let rules = self.rules_of(number);
         let Some(rule) = rules.first() else { return };
         let raw = self.lab.service(&Self::key(number)).expect("it has rules");
+        // Before its adoption is recorded nothing but its name proves whose a rule is.
+        let is_unproven = text(rule, "description").is_empty() && !records(&raw, rule);
         let id = text(rule, "id");
         let run = |command, params: &[(&str, &str)]| {
             self.lab.by_hand_as(self.account, command, params);
         };
         match hand {
-            Hand::DeleteRule => run("deleteLoadBalancerRule", &[("id", id)]),
+            Hand::DeleteRule => {
+                if is_unproven {
+                    self.leavings.borrow_mut().look_at_unrecorded(&self.lab, self.account, rule);
+                }
+                run("deleteLoadBalancerRule", &[("id", id)]);
+            }
             Hand::RemoveMember => {
                 let command = "listLoadBalancerRuleInstances";
                 let members = oracle::list(&self.lab, self.account, command, &[("id", id)]);
@@ -297,8 +304,7 @@ impl Story {
                 "updateLoadBalancerRule",
                 &[("id", id), ("algorithm", "leastconn"), ("protocol", text(rule, "protocol"))],
             ),
-            // Before its adoption is recorded nothing but its name proves whose a rule is.
-            Hand::Rename if text(rule, "description").is_empty() && !records(&raw, rule) => {}
+            Hand::Rename if is_unproven => {}
             Hand::Rename => run(
                 "updateLoadBalancerRule",
                 &[("id", id), ("name", BY_HAND), ("protocol", text(rule, "protocol"))],
