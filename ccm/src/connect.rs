@@ -150,5 +150,5 @@ pub(crate) fn objects(args: &ManifestArgs) -> Result<Objects> {
     if nodes.is_empty() {
         bail!("the manifests hold no Node, so nothing could serve; give --nodes PATH...");
     }
-    Ok(Objects { services, nodes })
+    Ok(Objects::new(services, nodes))
 }

@@ -74,7 +74,12 @@ pub struct World {
 /// Turns Kubernetes objects into what is wanted.
 pub fn desire(objects: &Objects, policy: &Policy, learned: Learned) -> Desired {
     let context = ParseContext { cluster_id: policy.cluster_id.clone() };
-    let desired = parse::desired(&objects.services, &objects.nodes, &context);
+    let mut desired = parse::desired(&objects.services, &objects.nodes, &context);
+    for key in &objects.stripped {
+        if let Some(service) = desired.services.get_mut(key) {
+            service.recorded.stripped = true;
+        }
+    }
     Desired { learned, ..desired }
 }
 

@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ccm_cloudstack::{Client, Runtime, Transport};
 use ccm_core::exec::error::{CallError, Effect, Fault};
 use ccm_core::exec::output::Output;
-use ccm_core::ids::{ClusterId, LoadBalancerRuleId, VirtualMachineId};
+use ccm_core::ids::{ClusterId, LoadBalancerRuleId, ServiceKey, VirtualMachineId};
 use ccm_core::observe::CloudState;
 use ccm_core::observe::scope::Scope;
 use ccm_core::parse::raw::{RawNode, RawService};
 use ccm_core::plan::action::{Call, ResolvedPatch};
+use ccm_core::trigger::Triggers;
 use ccm_kubernetes::memory::MemoryCluster;
 use serde::{Deserialize, Serialize};
 
@@ -89,6 +90,29 @@ pub struct Objects {
     pub services: Vec<RawService>,
     /// Nodes.
     pub nodes: Vec<RawNode>,
+    /// Services of which somebody removed or edited what we wrote on them; they are here as we last
+    /// wrote them. Only who watches knows: no file tells of it.
+    #[serde(skip)]
+    pub stripped: BTreeSet<ServiceKey>,
+}
+
+impl Objects {
+    /// Objects as they are.
+    pub fn new(services: Vec<RawService>, nodes: Vec<RawNode>) -> Self {
+        Self { services, nodes, stripped: BTreeSet::new() }
+    }
+
+    /// The same, with stripped Services as we last wrote them.
+    #[must_use]
+    pub fn recalled(mut self, triggers: &Triggers) -> Self {
+        for service in &mut self.services {
+            if let Some(whole) = triggers.recall(service) {
+                *service = whole;
+                self.stripped.insert(ServiceKey::new(&*service.namespace, &*service.name));
+            }
+        }
+        self
+    }
 }
 
 /// Objects from files: nothing keeps writes to them.
@@ -138,9 +162,9 @@ impl InMemory {
 
 impl Cluster for InMemory {
     async fn read(&self) -> Result<Objects, CallError> {
-        Ok(self.with(|cluster| Objects {
-            services: cluster.services().cloned().collect(),
-            nodes: cluster.nodes().cloned().collect(),
+        Ok(self.with(|cluster| {
+            let (services, nodes) = (cluster.services().cloned(), cluster.nodes().cloned());
+            Objects::new(services.collect(), nodes.collect())
         }))
     }
 

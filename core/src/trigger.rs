@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::exec::error::Effect;
 use crate::ids::ServiceKey;
 use crate::model::record::FINALIZER;
 use crate::model::service::{Ingress, Lifecycle, Service};
@@ -99,6 +100,11 @@ struct Known {
     /// `resourceVersion` of our last write. What is older does not know of it yet.
     version: Option<u64>,
     strips: Vec<Timestamp>,
+    /// Whether it was found without some of what we wrote.
+    stripped: bool,
+    /// Writes of ours that may have been carried out without our hearing of it: so many of the next
+    /// changes are taken for ours.
+    unclear: usize,
 }
 
 /// What we write on a Service.
@@ -129,7 +135,7 @@ impl Triggers {
         if replaced {
             self.handle_gone(key);
         }
-        if !is_concern(raw, &service) {
+        if !is_concern(raw, &service) && !self.was_concern(key, raw) {
             self.known.remove(key);
             return None;
         }
@@ -148,7 +154,35 @@ impl Triggers {
             known.written = written(raw);
             known.version = version.parse().ok();
             known.last = raw.clone();
+            (known.stripped, known.unclear) = (false, 0);
         }
+    }
+
+    /// Takes note of a write of ours that failed: of some nobody knows whether they were carried out.
+    pub fn handle_failed(&mut self, key: &ServiceKey, effect: Effect) {
+        match (self.known.get_mut(key), effect) {
+            (Some(known), Effect::Yes | Effect::Unknown) => {
+                known.stripped = false;
+                known.unclear += 1;
+            }
+            (Some(_), Effect::No) | (None, _) => {}
+        }
+    }
+
+    /// A Service as we last wrote it, where it was found stripped of some of that. After a restart
+    /// nothing is known of it.
+    pub fn recall(&self, raw: &RawService) -> Option<RawService> {
+        let key = ServiceKey::new(raw.namespace.as_str(), raw.name.as_str());
+        let known = self.known.get(&key)?;
+        if !known.stripped || known.last.uid != raw.uid {
+            return None;
+        }
+        Some(known.with_written(raw)).filter(|whole| whole != raw)
+    }
+
+    fn was_concern(&self, key: &ServiceKey, raw: &RawService) -> bool {
+        let whole = self.known.get(key).map(|known| known.with_written(raw));
+        whole.is_some_and(|whole| concerns(&whole, &self.context))
     }
 
     /// Takes note that a Service is gone.
@@ -173,7 +207,14 @@ impl Known {
             written: written(raw),
             version: None,
             strips: Vec::new(),
+            stripped: false,
+            unclear: 0,
         }
+    }
+
+    /// A Service with what we last wrote on it.
+    fn with_written(&self, raw: &RawService) -> RawService {
+        if self.unclear > 0 { raw.clone() } else { with_written(raw, &self.last) }
     }
 
     fn see(&mut self, raw: &RawService, version: &str, now: Timestamp) -> Option<Trigger> {
@@ -182,9 +223,19 @@ impl Known {
         let older = seen.zip(self.version).is_some_and(|(seen, ours)| seen < ours);
         let stripped = !older && replace(&mut self.written, written(raw));
         if !older {
-            self.last = with_written(raw, &self.last);
+            self.last = self.with_written(raw);
+            self.stripped = self.last != *raw;
         }
-        if changed { Some(Trigger::Changed) } else { stripped.then(|| self.strip(now)) }
+        let may_be_ours = stripped && self.unclear > 0;
+        if may_be_ours {
+            self.unclear -= 1;
+        }
+        match (changed, stripped) {
+            (true, _) => Some(Trigger::Changed),
+            (false, true) if may_be_ours => Some(Trigger::Stripped),
+            (false, true) => Some(self.strip(now)),
+            (false, false) => None,
+        }
     }
 
     fn strip(&mut self, now: Timestamp) -> Trigger {
@@ -587,6 +638,94 @@ mod tests {
         triggers.handle_written(&key(), &let_go, "12");
         triggers.handle_gone(&key());
         assert_eq!(vanished(&mut triggers), []);
+    }
+
+    #[test]
+    fn what_was_stripped_is_recalled_until_it_is_written_back() {
+        let mut triggers = watching();
+        assert_eq!(triggers.recall(&stripped()), None, "not before its turn");
+        triggers.handle_seen(&stripped(), "11", at(0));
+        assert_eq!(triggers.recall(&stripped()), Some(converged()));
+        let edited = edited(|raw| annotate(raw, annotations::VERDICT, "false"));
+        triggers.handle_seen(&edited, "12", at(0));
+        assert_eq!(triggers.recall(&edited), Some(converged()));
+        triggers.handle_written(&key(), &converged(), "13");
+        assert_eq!(triggers.recall(&converged()), None);
+    }
+
+    #[test]
+    fn what_we_removed_is_not_recalled() {
+        let mut triggers = watching();
+        let removed = edited(|raw| _ = raw.annotations.remove(annotations::RECORD));
+        triggers.handle_written(&key(), &removed, "12");
+        triggers.handle_seen(&removed, "12", at(0));
+        assert_eq!(triggers.recall(&removed), None);
+    }
+
+    #[test]
+    fn what_a_lost_write_may_have_done_is_no_strip() {
+        for seen_between in [false, true] {
+            let mut triggers = watching();
+            triggers.handle_failed(&key(), Effect::Unknown);
+            if seen_between {
+                triggers.handle_seen(&converged(), "10", at(0));
+            }
+            triggers.handle_seen(&stripped(), "11", at(0));
+            assert_eq!(triggers.recall(&stripped()), None);
+            triggers.handle_written(&key(), &converged(), "12");
+            triggers.handle_seen(&stripped(), "13", at(0));
+            assert_eq!(triggers.recall(&stripped()), Some(converged()), "it is known again");
+        }
+    }
+
+    #[test]
+    fn what_a_lost_write_did_is_known_once_it_was_seen() {
+        let intended = || {
+            edited(|raw| {
+                raw.ingress.clear();
+                raw.annotations.clear();
+                annotate(raw, annotations::INTENT, "x");
+            })
+        };
+        let mut triggers = Triggers::new(context());
+        triggers.handle_seen(&stripped(), "10", at(0));
+        triggers.handle_failed(&key(), Effect::Unknown);
+        assert_eq!(triggers.handle_seen(&intended(), "11", at(0)), Some(Trigger::Stripped));
+        let mut bare = intended();
+        bare.annotations.clear();
+        triggers.handle_seen(&bare, "12", at(0));
+        assert_eq!(triggers.recall(&bare), Some(intended()));
+    }
+
+    #[test]
+    fn lost_answers_are_no_strips_to_be_told() {
+        let mut triggers = watching();
+        for minute in 0..10 {
+            triggers.handle_failed(&key(), Effect::Unknown);
+            let raw = edited(|raw| annotate(raw, annotations::INTENT, &minute.to_string()));
+            let version = (11 + minute).to_string();
+            let seen = triggers.handle_seen(&raw, &version, at(minute));
+            assert_eq!(seen, Some(Trigger::Stripped));
+        }
+    }
+
+    #[test]
+    fn a_service_that_is_stripped_and_turned_away_at_once_still_concerns_us() {
+        let stripped = |edit: fn(&mut RawService)| {
+            let mut raw = stripped();
+            raw.finalizers.clear();
+            edit(&mut raw);
+            raw
+        };
+        for raw in [
+            stripped(|raw| raw.service_type = Some("ClusterIP".into())),
+            stripped(|raw| raw.load_balancer_class = Some(CLASS.into())),
+        ] {
+            let mut triggers = watching();
+            assert_eq!(triggers.handle_seen(&raw, "11", at(0)), Some(Trigger::Changed));
+            let whole = triggers.recall(&raw).unwrap();
+            assert!(concerns(&whole, &context()));
+        }
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub(super) async fn run(args: &CleanupArgs, console: Console) -> Result<Exit> {
     let policy = connect::manifest_policy(&config)?;
     let observed = driver::observe(&client, &Desired::default(), &policy, Depth::Quick).await?;
     let Orphans { services, unproven } = orphan::find(&observed, &policy.cluster_id, &existing);
-    let objects = Objects { services, nodes: Vec::new() };
+    let objects = Objects::new(services, Vec::new());
     let desired = driver::desire(&objects, &policy, Learned::default());
     let cloud = driver::observe_state(&client, &desired, &policy, Depth::Thorough).await?;
     let document = plan::document(&Snapshot::new(policy.clone(), objects.clone(), cloud), &[])?;

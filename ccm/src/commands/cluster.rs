@@ -76,7 +76,7 @@ impl Cluster for LiveCluster {
 
 async fn objects(listed: &ListedCluster) -> Result<Objects, CallError> {
     let (services, nodes) = listed.read().await?;
-    Ok(Objects { services, nodes })
+    Ok(Objects::new(services, nodes))
 }
 
 /// What a person can do about a request that failed.

@@ -37,13 +37,20 @@ impl LiveCluster {
 
 impl Cluster for LiveCluster {
     async fn read(&self) -> Result<Objects, CallError> {
-        Ok(Objects { services: self.watched.services(), nodes: self.watched.nodes() })
+        let objects = Objects::new(self.watched.services(), self.watched.nodes());
+        Ok(objects.recalled(&self.triggers()))
     }
 
     async fn patch(&self, patch: &ResolvedPatch) -> Result<(), CallError> {
-        let written = self.watched.patch(patch).await?;
-        self.triggers().handle_written(&patch.service, &written.service, &written.version);
-        Ok(())
+        let result = self.watched.patch(patch).await;
+        let mut triggers = self.triggers();
+        match &result {
+            Ok(written) => {
+                triggers.handle_written(&patch.service, &written.service, &written.version);
+            }
+            Err(error) => triggers.handle_failed(&patch.service, error.effect),
+        }
+        result.map(|_| ())
     }
 }
 

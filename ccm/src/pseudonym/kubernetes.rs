@@ -29,11 +29,9 @@ pub(super) fn key(service: &RawService) -> ServiceKey {
 
 impl Pass {
     pub(super) fn objects(&mut self, objects: &Objects) -> Result<Objects> {
-        let Objects { services, nodes } = objects;
-        Ok(Objects {
-            services: services.iter().map(|raw| self.service(raw)).collect::<Result<_>>()?,
-            nodes: nodes.iter().map(|raw| self.node(raw)).collect(),
-        })
+        let Objects { services, nodes, stripped: _ } = objects;
+        let services = services.iter().map(|raw| self.service(raw)).collect::<Result<_>>()?;
+        Ok(Objects::new(services, nodes.iter().map(|raw| self.node(raw)).collect()))
     }
 
     pub(super) fn service_key(&mut self, key: &ServiceKey) -> ServiceKey {

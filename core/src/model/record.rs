@@ -35,6 +35,8 @@ pub struct Recorded {
     pub fork: Option<ForkRecord>,
     /// `status.loadBalancer.ingress`.
     pub ingress: Vec<Ingress>,
+    /// Whether somebody removed or edited some of this: it is remembered, and is to be written back.
+    pub stripped: bool,
 }
 
 /// Whose an address is: what happens to it when the Service goes.

@@ -39,6 +39,7 @@ pub(super) fn recorded(
         of_another_service,
         fork,
         ingress: raw.ingress.clone(),
+        stripped: false,
     }
 }
 

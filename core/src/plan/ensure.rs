@@ -26,7 +26,7 @@ use crate::plan::serve::{self, PortWork, Site};
 use crate::plan::standing::Standing;
 use crate::plan::writes::{Address, Rules, Writes};
 use crate::plan::{
-    Planned, firewall_rule, load_balancer_rule, member, network_acl, release, tag, upkeep,
+    Planned, firewall_rule, load_balancer_rule, member, network_acl, release, restore, tag, upkeep,
 };
 
 /// A Service that can't be read: what already works is left working.
@@ -39,6 +39,7 @@ pub(super) fn refuse<'a>(
     let mut draft = Draft::new(planner, service, standing);
     draft.note(Note::InvalidSpec { errors: errors.clone() });
     upkeep::keep(&mut draft);
+    restore::begin(&mut draft);
     draft.finish()
 }
 
@@ -62,6 +63,7 @@ pub(super) fn plan<'a>(
             upkeep::keep(&mut draft);
         }
     }
+    restore::begin(&mut draft);
     Ok(draft.finish())
 }
 

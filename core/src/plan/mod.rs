@@ -24,6 +24,7 @@ mod public_ip;
 pub mod reason;
 mod release;
 pub mod report;
+mod restore;
 mod serve;
 mod service_patch;
 pub mod standing;

@@ -77,6 +77,8 @@ reasons! {
     RecordBeforeUse => "what the next steps rely on is recorded before they run",
     /// A record is brought up to date.
     RecordDiffers => "the record on the Service does not say what is there",
+    /// Somebody removed or edited it.
+    WrittenBack => "somebody removed or edited what was written on the Service: it is written back as it was",
     /// The verdict on a shared address goes over.
     AddressHandedOver => "a Service that goes hands this address over, since it is asked for here too",
     /// What another controller left is taken over.

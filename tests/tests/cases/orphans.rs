@@ -48,7 +48,7 @@ fn existing(lab: &Lab) -> Desired {
 
 /// What `cleanup` does after its question. Gives the plans.
 fn clean(lab: &mut Lab, cluster: &str, existing: &Desired) -> Vec<Planned> {
-    let objects = Objects { services: find(lab, cluster, existing).services, nodes: Vec::new() };
+    let objects = Objects::new(find(lab, cluster, existing).services, Vec::new());
     let cluster_id = ClusterId::parse(cluster).unwrap();
     let policy = Policy { cluster_id, mode: Mode::Manifests, ..lab.policy.clone() };
     let before = std::mem::replace(&mut lab.policy, policy);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ccm_core::model::policy::NodeReadiness;
+use ccm_core::parse::raw::RawService;
 use ccm_tests::lab::{annotation, port};
 
 use crate::stage::Stage;
@@ -306,6 +307,61 @@ async fn c104_stripped_annotations_are_written_back_but_not_without_end() {
             assert_eq!(stage.changes().len(), changes, "nothing happens in CloudStack");
         })
         .await;
+}
+
+/// Takes from a Service all that we wrote on it but the status.
+fn strip(raw: &mut RawService) {
+    raw.annotations.clear();
+    raw.finalizers.clear();
+}
+
+/// Its record alone tells whose the address is, once no rule is left.
+#[tokio::test(start_paused = true)]
+async fn c104_a_stripped_service_keeps_an_address_that_nothing_else_proves() {
+    let stage = Stage::new();
+    stage
+        .with_services(async {
+            let web = stage.serve("web").await;
+            let (addresses, address) = (stage.cloud.addresses(), stage.published(&web));
+            let rule = stage.cloud.rules().remove(0);
+            stage.cloud.by_hand("deleteLoadBalancerRule", &[("id", &rule)]).await;
+            stage.cluster.edit(&web, |raw| {
+                strip(raw);
+                raw.ingress.clear();
+            });
+            stage.pass(Duration::from_mins(15)).await;
+            assert_eq!(stage.cloud.addresses(), addresses);
+            assert_eq!(stage.published(&web), address);
+            let raw = stage.cluster.service(&web).expect("a Service");
+            assert!(raw.annotations.contains_key(&annotation("record")));
+            assert!(!raw.finalizers.is_empty());
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn c104_what_is_stripped_as_it_is_turned_away_is_removed() {
+    let class = |raw: &mut RawService| raw.load_balancer_class = Some("example.test/other".into());
+    let other_type = |raw: &mut RawService| raw.service_type = Some("ClusterIP".into());
+    for turn_away in [&class as &dyn Fn(&mut RawService), &other_type] {
+        let stage = Stage::new();
+        let before = stage.cloud.everything();
+        stage
+            .with_services(async {
+                let web = stage.serve("web").await;
+                let rule = stage.cloud.rules().remove(0);
+                stage.cloud.by_hand("deleteLoadBalancerRule", &[("id", &rule)]).await;
+                stage.cluster.edit(&web, |raw| {
+                    strip(raw);
+                    turn_away(raw);
+                });
+                stage.pass(Duration::from_mins(15)).await;
+                let raw = stage.cluster.service(&web).expect("a Service");
+                assert_eq!((raw.annotations.len(), raw.finalizers.len()), (0, 0));
+            })
+            .await;
+        assert_eq!(stage.cloud.everything(), before);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -62,7 +62,7 @@ impl Deck {
 
     /// The order of a Service's ports says which one wins a conflict, so it stays.
     fn shuffle_objects(&mut self, objects: &mut Objects) {
-        let Objects { services, nodes } = objects;
+        let Objects { services, nodes, stripped: _ } = objects;
         self.shuffle(services);
         self.shuffle(nodes);
         for service in services {

@@ -223,7 +223,8 @@ fn object(key: &ServiceKey) -> Service {
 
 impl Cluster for PausedCluster {
     async fn read(&self) -> Result<Objects, CallError> {
-        self.inner.read().await
+        let objects = self.inner.read().await?;
+        Ok(objects.recalled(&lock(&self.watch).triggers))
     }
 
     async fn patch(&self, patch: &ResolvedPatch) -> Result<(), CallError> {
