@@ -1,11 +1,11 @@
 //! What somebody stripped from a Service is written back before anything else happens. The plan
 //! itself is made from what was last written (`Triggers::recall`), as if it were still there.
 
-use crate::plan::action::{Action, AddressDraft, Edit, FinalizerChange, PlannedPatch, Ref};
+use crate::plan::action::{Action, Edit, FinalizerChange, PlannedPatch};
 use crate::plan::draft::Draft;
 use crate::plan::reason::Reason;
 use crate::plan::service_patch::{self, PlannedRecord};
-use crate::plan::{public_ip, writes};
+use crate::plan::writes;
 
 /// Puts the write that restores the Service before all other steps.
 pub(super) fn begin(draft: &mut Draft<'_, '_>) {
@@ -14,11 +14,8 @@ pub(super) fn begin(draft: &mut Draft<'_, '_>) {
     }
     let patch = patch(draft);
     if !service_patch::is_empty(&patch) {
-        draft.builder.begin_with(
-            "service/restore",
-            Action::PatchService(patch),
-            Reason::WrittenBack,
-        );
+        let action = Action::PatchService(patch);
+        draft.builder.begin_with("service/restore", action, Reason::WrittenBack);
     }
 }
 
@@ -40,20 +37,7 @@ fn set<T>(value: Option<T>) -> Edit<T> {
 /// The record as it was, if all of its addresses are seen: none of them is left out.
 fn record(draft: &Draft<'_, '_>) -> Option<PlannedRecord> {
     let record = draft.service.recorded.record.as_ref()?;
-    let addresses: Option<Vec<_>> = record
-        .addresses
-        .iter()
-        .map(|recorded| {
-            let found = draft.planner.observed.addresses.get(&recorded.id)?;
-            let address = Ref::Existing(public_ip::resolved(found));
-            Some(AddressDraft { address, ours: recorded.ours })
-        })
-        .collect();
-    Some(PlannedRecord {
-        openings: record.openings.clone(),
-        acl: record.acl.clone(),
-        firewall: record.firewall,
-        members: writes::members_of_standing(draft),
-        ..service_patch::record_of(addresses?)
-    })
+    let seen = &draft.planner.observed.addresses;
+    let is_whole = record.addresses.iter().all(|recorded| seen.contains_key(&recorded.id));
+    is_whole.then(|| writes::record_as_it_stands(draft, record))
 }

@@ -131,22 +131,11 @@ fn without_digests_of(
     record: &Record,
     changes: &[(&LoadBalancerRule, MemberChange)],
 ) -> PlannedRecord {
-    let observed = draft.planner.observed;
-    let addresses = record.addresses.iter().filter_map(|recorded| {
-        let address = Ref::Existing(public_ip::resolved(observed.addresses.get(&recorded.id)?));
-        Some(AddressDraft { address, ours: recorded.ours })
-    });
-    let mut members = writes::members_of_standing(draft);
+    let mut record = writes::record_as_it_stands(draft, record);
     for (rule, _) in changes {
-        members.entry(port_of(rule)).and_modify(|member| member.digest.clear());
+        record.members.entry(port_of(rule)).and_modify(|member| member.digest.clear());
     }
-    PlannedRecord {
-        openings: record.openings.clone(),
-        acl: record.acl.clone(),
-        firewall: record.firewall,
-        members,
-        ..service_patch::record_of(addresses.collect())
-    }
+    record
 }
 
 fn add_steps(

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::{LoadBalancerRuleId, PublicIpId};
-use crate::model::record::{Intents, Opening};
+use crate::model::record::{Intents, Opening, Record};
 use crate::model::service::{LoadBalancerSpec, Port};
 use crate::observe::ownership::{Proof, port_of};
 use crate::observe::{LoadBalancerRule, Network, RuleState};
@@ -321,6 +321,22 @@ pub(super) fn record_of_associated(draft: &Draft<'_, '_>) -> Edit<PlannedRecord>
         return Edit::Keep;
     }
     Edit::Set(record_of_standing(draft))
+}
+
+/// A record that a Service has, with those of its addresses and rules that are seen.
+pub(super) fn record_as_it_stands(draft: &Draft<'_, '_>, record: &Record) -> PlannedRecord {
+    let observed = draft.planner.observed;
+    let addresses = record.addresses.iter().filter_map(|recorded| {
+        let address = Ref::Existing(public_ip::resolved(observed.addresses.get(&recorded.id)?));
+        Some(AddressDraft { address, ours: recorded.ours })
+    });
+    PlannedRecord {
+        openings: record.openings.clone(),
+        acl: record.acl.clone(),
+        firewall: record.firewall,
+        members: members_of_standing(draft),
+        ..service_patch::record_of(addresses.collect())
+    }
 }
 
 /// The record of what a Service holds today, before anything of it changes.

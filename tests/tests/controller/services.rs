@@ -84,10 +84,8 @@ async fn c082_what_somebody_changes_in_cloudstack_is_put_back_within_a_drift_rou
     let stage = Stage::new();
     stage
         .with_services(async {
-            let web = stage.serve("web").await;
+            let web = stage.serve_and_delete_rule("web").await;
             let address = stage.published(&web);
-            let rule = stage.cloud.rules().remove(0);
-            stage.cloud.by_hand("deleteLoadBalancerRule", &[("id", &rule)]).await;
             stage.pass(12 * MINUTE).await;
             assert_eq!(stage.cloud.rules().len(), 1);
             assert_eq!(stage.published(&web), address);
@@ -321,10 +319,8 @@ async fn c104_a_stripped_service_keeps_an_address_that_nothing_else_proves() {
     let stage = Stage::new();
     stage
         .with_services(async {
-            let web = stage.serve("web").await;
+            let web = stage.serve_and_delete_rule("web").await;
             let (addresses, address) = (stage.cloud.addresses(), stage.published(&web));
-            let rule = stage.cloud.rules().remove(0);
-            stage.cloud.by_hand("deleteLoadBalancerRule", &[("id", &rule)]).await;
             stage.cluster.edit(&web, |raw| {
                 strip(raw);
                 raw.ingress.clear();
@@ -348,9 +344,7 @@ async fn c104_what_is_stripped_as_it_is_turned_away_is_removed() {
         let before = stage.cloud.everything();
         stage
             .with_services(async {
-                let web = stage.serve("web").await;
-                let rule = stage.cloud.rules().remove(0);
-                stage.cloud.by_hand("deleteLoadBalancerRule", &[("id", &rule)]).await;
+                let web = stage.serve_and_delete_rule("web").await;
                 stage.cluster.edit(&web, |raw| {
                     strip(raw);
                     turn_away(raw);

@@ -125,6 +125,14 @@ impl Stage {
         key
     }
 
+    /// The same, and then somebody deletes its rule.
+    pub async fn serve_and_delete_rule(&self, name: &str) -> ServiceKey {
+        let key = self.serve(name).await;
+        let rule = self.cloud.rules().remove(0);
+        self.cloud.by_hand("deleteLoadBalancerRule", &[("id", &rule)]).await;
+        key
+    }
+
     pub fn client(&self) -> Client<Cloud, PausedClock> {
         let (api_key, secret_key) = self.keys();
         self.client_with(&api_key, &secret_key)
