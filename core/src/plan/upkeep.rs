@@ -1,7 +1,7 @@
 //! What a refused Service still gets: its rules stay as they are, but follow the nodes. Otherwise
 //! a mistake in a Service would take it down with the next roll of the nodes. It takes over an
 //! address from a Service that goes, with its verdict, so that whoever goes last releases it or not;
-//! and it records one that was associated for it.
+//! it records one that was associated for it, and forgets associate calls that are over.
 //!
 //! 1. The Service records what it has, and all of it is there.
 //! 2. The members of a rule are known, and it has some: one that serves nobody is not opened by
@@ -26,6 +26,7 @@ use crate::plan::{intent, public_ip, writes};
 /// Plans what a refused Service still gets.
 pub(super) fn keep(draft: &mut Draft<'_, '_>) {
     if !record_associated(draft) && !take_over(draft) {
+        intent::settle(draft, &After::new());
         follow_nodes(draft);
     }
 }
@@ -88,21 +89,23 @@ fn handed_over<'a>(draft: &Draft<'a, '_>) -> Option<(&'a PublicIpAddress, bool)>
     })
 }
 
-/// Plans the members of every rule that a refused Service has.
+/// Plans the members of every rule that a refused Service has. The write before them drops the
+/// intents that are over too, and comes for these alone.
 fn follow_nodes(draft: &mut Draft<'_, '_>) {
-    let Some(record) = draft.service.recorded.record.as_ref().filter(|_| is_whole(draft)) else {
-        return;
-    };
     let changes = changes(draft);
-    if changes.is_empty() {
-        return;
-    }
-    let record = without_digests_of(draft, record, &changes);
+    let record = match &draft.service.recorded.record {
+        Some(record) if !changes.is_empty() => {
+            let record = without_digests_of(draft, record, &changes);
+            service_patch::record(draft.service, &record)
+        }
+        Some(_) | None => Edit::Keep,
+    };
     let patch = PlannedPatch {
-        record: service_patch::record(draft.service, &record),
+        intents: intent::edit(draft.service, intent::unsettled(draft.standing)),
+        record,
         ..service_patch::empty(draft.service)
     };
-    let reason = Reason::RecordBeforeUse;
+    let reason = if changes.is_empty() { Reason::RecordDiffers } else { Reason::RecordBeforeUse };
     let written = writes::add(draft, "service/record", patch, &After::new(), reason);
     let after: After = written.into_iter().collect();
     for (rule, members) in &changes {
@@ -111,10 +114,14 @@ fn follow_nodes(draft: &mut Draft<'_, '_>) {
 }
 
 fn is_whole(draft: &Draft<'_, '_>) -> bool {
-    draft.service.recorded.finalizer && draft.standing.gone.is_empty()
+    let recorded = &draft.service.recorded;
+    recorded.finalizer && recorded.record.is_some() && draft.standing.gone.is_empty()
 }
 
 fn changes<'a>(draft: &Draft<'a, '_>) -> Vec<(&'a LoadBalancerRule, MemberChange)> {
+    if !is_whole(draft) {
+        return Vec::new();
+    }
     let rules = draft.standing.rules.iter().map(|(rule, _)| *rule);
     let alive = rules.filter(|rule| rule.state != RuleState::Deleting);
     let changes = alive.filter_map(|rule| {

@@ -260,6 +260,7 @@ impl Storm {
 
     /// Starts a process in place of another; gives the other.
     fn start(&mut self, cluster: usize) -> Process {
+        self.watcher.note_restarted(cluster);
         let cluster = &mut self.clusters[cluster];
         cluster.configuration.clock = self.clock.of(cluster.configuration.wire.dice.clone());
         let next = Process::start(&cluster.configuration);

@@ -54,10 +54,22 @@ struct Cluster<'a> {
 
 impl Cluster<'_> {
     fn service(&self, simulator: &mut Simulator, raw: &RawService) -> Vec<String> {
+        if self.is_theirs(raw) {
+            return Vec::new();
+        }
         if raw.deleting {
             return vec!["it is still in deletion".to_owned()];
         }
         if is_wanted(raw) { self.wanted(simulator, raw) } else { Self::unwanted(raw) }
+    }
+
+    /// Whether nothing says that we ever served a Service of another class. Whoever serves the class
+    /// may use our finalizer too.
+    fn is_theirs(&self, raw: &RawService) -> bool {
+        let uid = raw.uid.as_deref().expect("a uid");
+        raw.load_balancer_class.is_some()
+            && !raw.annotations.contains_key(&annotation("record"))
+            && self.storm.watcher.is_forgotten(uid)
     }
 
     fn unwanted(raw: &RawService) -> Vec<String> {
@@ -75,6 +87,9 @@ impl Cluster<'_> {
         let (there, running) = (self.members(|_| true), self.members(|runs| runs));
         let sources = promised(raw, self.storm.has_firewall(self.number));
         let is_shown = !raw.ingress.is_empty();
+        if raw.annotations.contains_key(&annotation("ip-intent")) {
+            return vec!["an associate call for it may be out".to_owned()];
+        }
         if !self.must_serve(raw) {
             return Vec::new();
         }

@@ -50,8 +50,10 @@ struct Asked {
     meddled: Option<u64>,
     /// Somebody removed it by force: what it leaves is reported, and people decide.
     erased: bool,
-    /// Somebody took its record away: until it is written back, nothing may name its address.
+    /// Somebody took its record away, and nobody has written it back: nothing may name its address.
     stripped: bool,
+    /// The process that knew what was taken away is gone.
+    forgotten: bool,
     /// It had our finalizer, and was let go.
     let_go: bool,
 }
@@ -206,6 +208,25 @@ impl Watcher {
     /// Takes note that somebody took away what was written on a Service.
     pub fn note_stripped(&self, uid: &str) {
         self.seen().asked.entry(uid.to_owned()).or_default().stripped = true;
+    }
+
+    /// Takes note that a Service has a record again.
+    fn note_written_back(&self, uid: &str) {
+        self.seen().asked.entry(uid.to_owned()).or_default().stripped = false;
+    }
+
+    /// Takes note that another process works from now on: it knows only what is written.
+    pub fn note_restarted(&self, cluster: usize) {
+        let mut seen = self.seen();
+        for uid in self.servers[cluster].services().into_iter().filter_map(|raw| raw.uid) {
+            let asked = seen.asked.entry(uid).or_default();
+            asked.forgotten |= asked.stripped;
+        }
+    }
+
+    /// Whether what somebody took away from a Service may be known to nobody.
+    pub fn is_forgotten(&self, uid: &str) -> bool {
+        self.seen().asked.get(uid).is_some_and(|asked| asked.forgotten)
     }
 
     /// Takes note that a Service was let go: it names nothing any more.

@@ -9,7 +9,7 @@ use ccm_simulator::Simulator;
 use serde_json::Value;
 
 use super::{Maker, Watcher, annotations};
-use crate::lab::lock;
+use crate::lab::{annotation, lock};
 use crate::oracle::{promised, text};
 use crate::storm::api_server::raw_service;
 use crate::storm::promise::Promise;
@@ -38,7 +38,7 @@ impl Watcher {
                 || named
                 || maker.uid.as_deref().is_none_or(|uid| self.may_be_nameless(uid))
                 || self.seen().erased.contains(id)
-                || self.is_forgotten(id)
+                || self.is_job_forgotten(id)
                 || self.is_shared(id)
                     && maker.uid.as_deref().is_some_and(|uid| self.is_let_go(uid));
             if !is_held {
@@ -52,14 +52,14 @@ impl Watcher {
 
     /// Whether an address may stay although no Service needs it.
     fn is_excused(&self, id: &str) -> bool {
-        self.is_shared(id) || self.is_forgotten(id)
+        self.is_shared(id) || self.is_job_forgotten(id)
     }
 
     fn is_shared(&self, id: &str) -> bool {
         self.seen().shared.contains(id)
     }
 
-    fn is_forgotten(&self, id: &str) -> bool {
+    fn is_job_forgotten(&self, id: &str) -> bool {
         let seen = self.seen();
         seen.jobs.get(id).is_some_and(|job| seen.forgotten.contains(job))
     }
@@ -70,7 +70,9 @@ impl Watcher {
     }
 
     fn may_be_nameless(&self, uid: &str) -> bool {
-        self.seen().asked.get(uid).is_some_and(|asked| asked.erased || asked.stripped)
+        let seen = self.seen();
+        let asked = seen.asked.get(uid);
+        asked.is_some_and(|asked| asked.erased || asked.stripped || asked.forgotten)
     }
 
     fn check_exposure(&self, simulator: &mut Simulator) {
@@ -112,6 +114,9 @@ impl Watcher {
         let goes = holds(&before) && !holds(&after);
         if goes {
             self.note_let_go(&uid);
+        }
+        if after.annotations.contains_key(&annotation("record")) {
+            self.note_written_back(&uid);
         }
         let mut simulator = lock(&self.simulator);
         simulator.advance(self.clock.right());

@@ -1,7 +1,7 @@
 //! Cases 2: a new address, and what becomes of it when we die, fail or hear nothing half way.
 
 use ccm_core::exec::error::Fault;
-use ccm_core::ids::ServiceKey;
+use ccm_core::ids::{PublicIpId, ServiceKey};
 use ccm_core::observe::{AddressState, AssociateJob};
 use ccm_core::plan::action::Kind;
 use ccm_core::plan::report::Severity;
@@ -407,6 +407,55 @@ fn c109_an_address_that_came_late_is_recorded_even_while_the_service_is_refused(
     lab.settle(&web);
     assert_eq!(accepted(&lab, "associateIpAddress"), 1);
     assert_eq!(status(&lab, &web), [format!("{A} VIP")]);
+}
+
+#[test]
+fn c109_a_refused_service_forgets_calls_that_are_over() {
+    let refused = |trouble| {
+        let (lab, web) = unanswered(trouble);
+        for name in ["node-1", "node-2", "node-3"] {
+            lab.cluster.with(|cluster| cluster.remove_node(name));
+        }
+        (lab, web)
+    };
+    // It failed, and left nothing.
+    let (mut lab, web) = refused(Trouble::RequestLost);
+    lab.troubles.show(|state| {
+        for job in state.jobs.values_mut() {
+            *job = AssociateJob::Failed(None);
+        }
+    });
+    assert!(lab.reconcile(&web).1.is_success());
+    assert_eq!(annotated(&lab, &web, "ip-intent"), None);
+    assert_nothing_planned(&lab, &web);
+
+    // Nobody can say any more: a person is told, once.
+    let (mut lab, web) = refused(Trouble::RequestLost);
+    lab.runtime.pass(13 * 3600);
+    let (planned, outcome) = lab.reconcile(&web);
+    assert!(outcome.is_success());
+    assert_eq!(severity(&planned, "AssociateLost"), Severity::Warning);
+    assert_eq!(annotated(&lab, &web, "ip-intent"), None);
+    assert!(!codes(&report_of_nothing(&lab, &web)).contains(&"AssociateLost"));
+
+    // It left an address half-made: that goes first.
+    let (mut lab, web) = refused(Trouble::AnswerLost);
+    let made = lab.objects().address(A).id();
+    lab.troubles.show(move |state| {
+        let made = PublicIpId::parse(&made).expect("an id");
+        for address in state.addresses.iter_mut().filter(|address| address.id == made) {
+            address.state = AddressState::Allocating;
+        }
+        for job in state.jobs.values_mut() {
+            *job = AssociateJob::Failed(Some(made.clone()));
+        }
+    });
+    let (planned, _) = lab.reconcile(&web);
+    assert_eq!(commands(&planned), ["disassociateIpAddress"]);
+    lab.settle(&web);
+    assert_eq!(annotated(&lab, &web, "ip-intent"), None);
+    let left = lab.objects().addresses();
+    assert!(!left.contains(&A.to_owned()), "{left:#?}");
 }
 
 /// A list may show the past: the job says what came of it.
