@@ -95,7 +95,7 @@ fn start(cli: Cli, console: Console) -> Result<Exit> {
             Verb::Apply(args) => apply::run(&args, console).await,
             Verb::Snapshot(args) => snapshot::run(&args, console).await,
             Verb::CheckPermissions(args) => check_permissions::run(&args, console).await,
-            Verb::Cleanup(args) => cleanup::run(&args, console).await,
+            Verb::Cleanup(args) => Box::pin(cleanup::run(&args, console)).await,
             Verb::Simulate(args) => simulate::run(args, console).await,
             Verb::Demo(args) => demo::run(&args, console).await,
         }

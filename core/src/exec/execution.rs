@@ -126,7 +126,10 @@ impl<'p> Execution<'p> {
         self.note_hidden_use(&call, &result);
         let result = result.map_err(StepError::from).and_then(|output| accept(&call, output));
         match result {
-            Ok(output) => _ = self.outputs.insert(step.clone(), output),
+            Ok(output) => {
+                self.learn_of_success(&call);
+                self.outputs.insert(step.clone(), output);
+            }
             Err(error) => {
                 self.learn(&call, &error);
                 self.failed.insert(step.clone(), error);
@@ -176,6 +179,12 @@ impl<'p> Execution<'p> {
             && let Some(by) = forward(found)
         {
             self.lessons.held_addresses.insert(check.address.clone(), by);
+        }
+    }
+
+    fn learn_of_success(&mut self, call: &Call) {
+        if let Call::DisassociateIpAddress(release) = call {
+            self.lessons.released.insert(release.address.clone());
         }
     }
 

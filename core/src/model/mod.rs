@@ -1,5 +1,6 @@
 //! What is wanted: Services, Nodes and policy, valid by construction, with what each Service records.
 
+pub mod absence;
 pub mod mark;
 pub mod node;
 pub mod policy;
@@ -12,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::ids::{JobId, PublicIpId, ResourceId, ServiceKey, VpcId};
+use absence::Absences;
 use node::Node;
 use service::Service;
 
@@ -43,12 +45,37 @@ pub struct Learned {
     pub vpcs_without_firewall: BTreeSet<VpcId>,
     /// Objects that createTags failed for, with when. They are tried again once that is forgotten.
     pub untaggable: BTreeMap<ResourceId, Timestamp>,
+    /// Recorded addresses that readings don't show. `None` where nothing is remembered from one plan
+    /// to the next: then a single reading counts, and whoever reads the plan judges.
+    pub absences: Option<Absences>,
 }
 
 impl Learned {
     /// How long what was found counts; then it is looked for again. Longer than any back-off: the
     /// plan after a failure must know of it.
     pub const MEMORY: SignedDuration = SignedDuration::from_mins(15);
+
+    /// Nothing yet, where everything that is learned is remembered.
+    pub fn remembering() -> Self {
+        Self { absences: Some(Absences::default()), ..Self::default() }
+    }
+
+    /// See [`Absences::handle_reading`].
+    pub fn handle_reading(
+        &mut self,
+        unseen: &BTreeSet<PublicIpId>,
+        of_service: &BTreeSet<PublicIpId>,
+        at: Timestamp,
+    ) {
+        if let Some(absences) = &mut self.absences {
+            absences.handle_reading(unseen, of_service, at);
+        }
+    }
+
+    /// Whether a recorded address that a reading which began at `at` does not show is gone.
+    pub fn is_gone(&self, address: &PublicIpId, at: Timestamp) -> bool {
+        self.absences.as_ref().is_none_or(|absences| absences.is_gone(address, at))
+    }
 
     /// Takes what one more execution learned at `now`.
     pub fn absorb(&mut self, lessons: Lessons, now: Timestamp) {
@@ -58,6 +85,7 @@ impl Learned {
             held_addresses,
             vpcs_without_firewall,
             untaggable,
+            released,
         } = lessons;
         self.refused_jobs.extend(refused_jobs);
         self.taken_ports.extend(taken_ports.into_iter().map(|port| (port, now)));
@@ -65,6 +93,9 @@ impl Learned {
         self.held_addresses.extend(held);
         self.vpcs_without_firewall.extend(vpcs_without_firewall);
         self.untaggable.extend(untaggable.into_iter().map(|object| (object, now)));
+        if let Some(absences) = &mut self.absences {
+            absences.handle_released(released);
+        }
         self.taken_ports.retain(|_, at| is_fresh(*at, now));
         self.held_addresses.retain(|_, (_, at)| is_fresh(*at, now));
         self.untaggable.retain(|_, at| is_fresh(*at, now));
@@ -105,4 +136,6 @@ pub struct Lessons {
     pub vpcs_without_firewall: BTreeSet<VpcId>,
     /// See [`Learned::untaggable`].
     pub untaggable: BTreeSet<ResourceId>,
+    /// Addresses that were released: that they are not seen any more is as it should be.
+    pub released: BTreeSet<PublicIpId>,
 }

@@ -85,6 +85,13 @@ impl Planned {
         Self { plan: Plan::new(service), report: report::Report::default() }
     }
 
+    /// Nothing to do for now.
+    pub(crate) fn waiting(service: &ServiceKey, why: report::Note) -> Self {
+        let mut planned = Self::nothing(service.clone());
+        planned.report.add(why);
+        planned
+    }
+
     /// Whether nothing is to be done and nothing that is wanted is missing. Without Nodes all is.
     pub fn is_settled(&self) -> bool {
         let missing = |note: &report::Note| {

@@ -13,6 +13,7 @@ use crate::model::service::{Lifecycle, Service};
 use crate::observe::index::Observed;
 use crate::observe::machines::Machines;
 use crate::observe::ownership::{Owners, Proof};
+use crate::plan::report::Note;
 use crate::plan::standing::{self, Standing};
 use crate::plan::{Planned, ensure, member, teardown};
 
@@ -103,6 +104,9 @@ impl<'a> Planner<'a> {
         let missing = || PlanError::NoSuchService(key.clone());
         let service = self.desired.services.get(key).ok_or_else(missing)?;
         let standing = self.standings.get(key).ok_or_else(missing)?;
+        if let Some(address) = standing.gone.iter().find(|address| !self.is_gone(address)) {
+            return Ok(Planned::waiting(key, Note::AddressNotSeen { address: address.clone() }));
+        }
         match (service.lifecycle, &service.spec) {
             (Lifecycle::Wanted, Ok(spec)) => ensure::plan(self, service, spec, standing),
             (Lifecycle::Wanted, Err(errors)) => Ok(ensure::refuse(self, service, standing, errors)),
@@ -132,6 +136,38 @@ impl<'a> Planner<'a> {
             return BTreeSet::new();
         };
         member::to_read(self, service, standing, depth).into_iter().collect()
+    }
+
+    /// Addresses that Services record and that are not seen. One with something on it was only left
+    /// out: what is on an address goes with it.
+    pub fn unseen(&self) -> BTreeSet<PublicIpId> {
+        self.unseen_in(self.standings.values())
+    }
+
+    /// Those that one of them records.
+    pub fn unseen_of(&self, key: &ServiceKey) -> BTreeSet<PublicIpId> {
+        self.unseen_in(self.standings.get(key))
+    }
+
+    fn unseen_in<'s>(
+        &self,
+        standings: impl IntoIterator<Item = &'s Standing<'a>>,
+    ) -> BTreeSet<PublicIpId>
+    where
+        'a: 's,
+    {
+        let unseen = standings.into_iter().flat_map(|standing| &standing.gone);
+        unseen.filter(|address| !self.is_in_use(address)).cloned().collect()
+    }
+
+    fn is_in_use(&self, address: &PublicIpId) -> bool {
+        let observed = self.observed;
+        observed.rules_on(address).next().is_some()
+            || observed.firewall_rules_on(address).next().is_some()
+    }
+
+    fn is_gone(&self, address: &PublicIpId) -> bool {
+        self.desired.learned.is_gone(address, self.observed.at)
     }
 
     /// What a Service holds.

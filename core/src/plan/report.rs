@@ -144,6 +144,8 @@ notes! {
     Waiting AssociateRunning { job: JobId } => "an associate call may still be running as job {job}",
     /// Nobody can say what became of an associate call.
     Warning AssociateLost { job: JobId } => "job {job} of an associate call is no longer known to CloudStack; look for an address without rules that was allocated then, and release it",
+    /// The recorded address is not seen, and may be there all the same.
+    Waiting AddressNotSeen { address: PublicIpId } => "address {address} is recorded, and CloudStack's list does not show it: nothing is done until it does, or has not for two minutes",
     /// The recorded address is gone.
     Warning AddressGone { address: PublicIpId } => "address {address} was released or re-allocated behind our back",
     /// The port is taken on this address.

@@ -316,9 +316,7 @@ impl Stock<'_> {
         standing: &Standing<'_>,
         now: Timestamp,
     ) -> IntentState {
-        if self.inputs.desired.learned.refused_jobs.contains(&intent.job) {
-            return IntentState::Over { leftover: None };
-        }
+        let refused = self.inputs.desired.learned.refused_jobs.contains(&intent.job);
         let age = now.duration_since(intent.at);
         match self.inputs.observed.job(&intent.job) {
             AssociateJob::Pending => IntentState::Open,
@@ -329,6 +327,8 @@ impl Stock<'_> {
                     found.is_some_and(|found| found.state == AddressState::Allocating)
                 }),
             },
+            // An answer may lie: only together with it an unknown job proves that none was begun.
+            AssociateJob::Unknown if refused => IntentState::Over { leftover: None },
             AssociateJob::Unknown if age.as_hours() >= JOB_MEMORY_HOURS => {
                 match self.only_candidate(intent).filter(|_| standing.addresses.is_empty()) {
                     Some(id) => IntentState::Done(id.clone()),

@@ -2,6 +2,7 @@
 //! the simulator, a cluster in memory behind the ports. Hours pass in moments, and the same story
 //! always takes the same course.
 
+mod absence;
 mod contract;
 mod economy;
 mod interleaved;

@@ -142,7 +142,7 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
             metrics,
             heart,
             shown: None,
-            memory: Mutex::default(),
+            memory: Mutex::new(Memory { learned: Learned::remembering(), ..Memory::default() }),
         }
     }
 

@@ -108,6 +108,8 @@ impl<C: Cloud, K: Cluster + Watch, R: Runtime> ServiceController<C, K, R> {
             let planned = stock.plan(key)?;
             match self.written_since(&planned.plan, began) {
                 None => {
+                    let (unseen, of_service) = (stock.unseen(), stock.unseen_of(key));
+                    self.memory().learned.handle_reading(&unseen, &of_service, observed.at);
                     let document =
                         || Document::new(&stock, std::slice::from_ref(&planned), VERSION);
                     let shown = self.shown.is_some().then(document);

@@ -223,10 +223,12 @@ impl Watcher {
         cluster: usize,
         request: &Request,
     ) -> Option<&'static str> {
-        let [address, port] = ["ipaddressid", "startport"].map(|name| param(request, name));
-        let rules = self.list(simulator, "listLoadBalancerRules", &[("publicipid", address?)]);
+        let (address, port) = (param(request, "ipaddressid")?, param(request, "startport"));
+        let rules = self.list(simulator, "listLoadBalancerRules", &[("publicipid", address)]);
         let rule = rules.iter().find(|row| Some(text(row, "publicport")) == port);
-        let Some(rule) = rule else { return Some("without a rule") };
+        let Some(rule) = rule else {
+            return (!self.is_recorded_by_meddled(cluster, address)).then_some("without a rule");
+        };
         let id = text(rule, "id");
         let uid = self.seen().makers.get(id).and_then(|maker| maker.uid.clone())?;
         if !self.is_of(cluster, id) || self.is_meddled(&uid) {
@@ -237,6 +239,15 @@ impl Watcher {
             return Some("for a port without a member");
         }
         self.unrecorded(cluster, &uid, port?, param(request, "cidrlist")?)
+    }
+
+    /// Whether somebody worked a moment ago on a Service that records an address.
+    fn is_recorded_by_meddled(&self, cluster: usize, address: &str) -> bool {
+        let record = annotation("record");
+        self.servers[cluster].services().into_iter().any(|raw| {
+            let records = raw.annotations.get(&record).is_some_and(|text| text.contains(address));
+            records && raw.uid.is_some_and(|uid| self.is_meddled(&uid))
+        })
     }
 
     /// Who takes the place of others comes before they go, if that is known at the same time.

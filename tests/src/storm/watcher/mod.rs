@@ -54,8 +54,6 @@ struct Asked {
     stripped: bool,
     /// The process that knew what was taken away is gone.
     forgotten: bool,
-    /// It had our finalizer, and was let go.
-    let_go: bool,
 }
 
 /// What was seen so far.
@@ -64,6 +62,8 @@ struct Seen {
     makers: BTreeMap<String, Maker>,
     jobs: BTreeMap<String, String>,
     asked: BTreeMap<String, Asked>,
+    /// Services that had our finalizer, and were let go.
+    let_go: BTreeSet<String>,
     /// Addresses that others put something on while we had them: kept for their sake.
     shared: BTreeSet<String>,
     /// Associate jobs that CloudStack forgot.
@@ -231,7 +231,7 @@ impl Watcher {
 
     /// Takes note that a Service was let go: it names nothing any more.
     fn note_let_go(&self, uid: &str) {
-        self.seen().asked.entry(uid.to_owned()).or_default().let_go = true;
+        self.seen().let_go.insert(uid.to_owned());
     }
 
     /// Takes note that a Service was removed by force: people have to look after what it named.

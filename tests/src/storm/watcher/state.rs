@@ -66,7 +66,7 @@ impl Watcher {
 
     /// As long as it is served, a Service names what others use, too.
     fn is_let_go(&self, uid: &str) -> bool {
-        self.seen().asked.get(uid).is_some_and(|asked| asked.let_go)
+        self.seen().let_go.contains(uid)
     }
 
     fn may_be_nameless(&self, uid: &str) -> bool {
